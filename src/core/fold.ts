@@ -1,0 +1,93 @@
+import type { AssistantPart, Block, SessionEvent, SessionEventOf, SystemSection, ToolDefinition, Wire } from './events.ts'
+
+/** What the model sees: a pure fold of the log (driver.md 2.6). Same log, same messages, in the same order. */
+export type ModelMessage =
+  | { role: 'user', content: Block[], wire?: Wire }
+  | { role: 'assistant', content: AssistantPart[], wire?: Wire }
+  | { role: 'tool', toolCallId: string, name: string, content: Block[], isError: boolean, wire?: Wire }
+
+/**
+ * The messages of a log. Tool results stand in the order of the calls they answer, whatever order they came in; a turn
+ * without assistant message ends with `(no answer: <reason>)`, so that roles alternate.
+ */
+export function foldMessages (events: readonly SessionEvent[]): ModelMessage[] {
+  const folded = new Fold()
+  for (const event of events) folded.take(event)
+  return folded.finish()
+}
+
+class Fold {
+  readonly #messages: ModelMessage[] = []
+  #answered = false
+  #users = 0
+  /** Call ids of the step that is being answered, in the model's order, and the results that came for them. */
+  #order: string[] = []
+  #results: SessionEventOf<'tool/result'>[] = []
+
+  take (event: SessionEvent): void {
+    switch (event.type) {
+      case 'turn/start':
+        this.#flushResults()
+        this.#answered = false
+        this.#users = 0
+        return
+      case 'user/message':
+        this.#flushResults()
+        this.#users++
+        this.#messages.push({ role: 'user', content: event.data.content, ...wireOf(event.data) })
+        return
+      case 'assistant/message':
+        this.#flushResults()
+        this.#assistant(event)
+        return
+      case 'tool/result':
+        this.#results.push(event)
+        return
+      case 'step/end':
+        this.#flushResults()
+        return
+      case 'turn/end':
+        this.#flushResults()
+        if (!this.#answered && this.#users > 0) {
+          this.#messages.push({ role: 'assistant', content: [{ type: 'text', text: `(no answer: ${event.data.reason})` }] })
+        }
+        return
+      default:
+    }
+  }
+
+  finish (): ModelMessage[] {
+    this.#flushResults()
+    return this.#messages
+  }
+
+  #assistant (event: SessionEventOf<'assistant/message'>): void {
+    const { content } = event.data
+    if (content.length === 0 && event.data.wire === undefined) return
+    this.#answered = true
+    this.#order = content.filter((part) => part.type === 'tool-call').map((part) => part.toolCallId)
+    this.#messages.push({ role: 'assistant', content, ...wireOf(event.data) })
+  }
+
+  #flushResults (): void {
+    if (this.#results.length === 0) return
+    const rank = (result: SessionEventOf<'tool/result'>): number => {
+      const at = this.#order.indexOf(result.data.toolCallId)
+      return at === -1 ? this.#order.length : at
+    }
+    const imported = this.#results.some((result) => result.data.wire !== undefined)
+    const results = imported ? this.#results : this.#results.toSorted((a, b) => rank(a) - rank(b))
+    for (const { data: { toolCallId, name, content, isError, ...rest } } of results) {
+      this.#messages.push({ role: 'tool', toolCallId, name, content, isError, ...wireOf(rest) })
+    }
+    this.#results = []
+  }
+}
+
+const wireOf = (data: { wire?: Wire }): { wire?: Wire } => data.wire === undefined ? {} : { wire: data.wire }
+
+/** What a host's transcript brought along beside its messages: its system prompt and its tools (http-api.md 4.3). */
+export function transcriptHeader (events: readonly SessionEvent[]): { system: SystemSection[], tools: ToolDefinition[] } | undefined {
+  const found = events.findLast((event) => event.type === 'request/header' && event.data.reason === 'transcript')
+  return found?.type === 'request/header' ? found.data : undefined
+}

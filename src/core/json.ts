@@ -1,0 +1,52 @@
+/** Plain JSON: what survives `JSON.parse(JSON.stringify(value))` unchanged (driver.md 2.1). */
+export type Json = null | boolean | number | string | Json[] | JsonObject
+export interface JsonObject { [key: string]: Json }
+
+/** Depth past which a value is refused; a stack must never be the limit. */
+export const MAX_NESTING = 128
+
+/** Where `value` stops being plain JSON, as an RFC 6901 pointer and a reason; `undefined` when it is plain. */
+export function plainJsonFault (value: unknown, pointer = '', nesting = 0): { pointer: string, reason: string } | undefined {
+  const fault = (reason: string) => ({ pointer, reason })
+  if (nesting > MAX_NESTING) return fault(`nests deeper than ${MAX_NESTING} levels, or holds itself`)
+  switch (typeof value) {
+    case 'string':
+    case 'boolean': return undefined
+    case 'number':
+      if (!Number.isFinite(value)) return fault(`${value} is not a JSON number`)
+      return Object.is(value, -0) ? fault('-0 does not survive a JSON round trip') : undefined
+    case 'object': return value === null ? undefined : objectFault(value, pointer, nesting)
+    default: return fault(`${typeof value} is not JSON`)
+  }
+}
+
+function objectFault (value: object, pointer: string, nesting: number): { pointer: string, reason: string } | undefined {
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const fault = plainJsonFault(value[i], `${pointer}/${i}`, nesting + 1)
+      if (fault) return fault
+    }
+    return undefined
+  }
+  const proto: unknown = Object.getPrototypeOf(value)
+  if (proto !== Object.prototype && proto !== null) return { pointer, reason: 'a class instance is not plain JSON' }
+  for (const [key, item] of Object.entries(value)) {
+    const fault = plainJsonFault(item, `${pointer}/${pointerToken(key)}`, nesting + 1)
+    if (fault) return fault
+  }
+  return undefined
+}
+
+/** One reference token of an RFC 6901 pointer. */
+export const pointerToken = (key: string): string => key.replaceAll('~', '~0').replaceAll('/', '~1')
+
+/** Equal as JSON values have equal canonical texts: object keys sorted, no white space. */
+export function canonicalJson (value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  const members = Object.entries(value).filter(([, item]) => item !== undefined).sort(([a], [b]) => a < b ? -1 : 1)
+  return `{${members.map(([key, item]) => `${JSON.stringify(key)}:${canonicalJson(item)}`).join(',')}}`
+}
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

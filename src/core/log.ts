@@ -1,0 +1,98 @@
+import type { EventMap, EventType, NewEvent, SessionEvent, SessionHeader } from './events.ts'
+import { plainJsonFault } from './json.ts'
+import { completedLength, completedTurns } from './prefix.ts'
+
+/** Writes events durably, in the order of the calls. Rejects when the store is lost; then nothing after it was written. */
+export type Commit = (events: readonly SessionEvent[]) => Promise<void>
+export type LogObserver = (events: readonly SessionEvent[]) => void
+
+export interface SessionLogOptions {
+  header: SessionHeader
+  /** Events inherited by reference (driver.md 3.7): never written again, never changed. */
+  seed?: readonly SessionEvent[]
+  /** Own events that the store holds already, after the seed. */
+  own?: SessionEvent[]
+  commit: Commit
+  now: () => number
+  /** Told when an observer threw; the append it watched stands. */
+  onObserverFault: (error: unknown) => void
+}
+
+/**
+ * The only truth about a conversation (driver.md §2): immutable header, append-only events. An append is in this
+ * object's fold at once and in the store before any observer hears of it.
+ */
+export class SessionLog implements Iterable<SessionEvent> {
+  readonly header: SessionHeader
+  readonly seed: readonly SessionEvent[]
+  readonly #own: SessionEvent[]
+  readonly #options: SessionLogOptions
+  readonly #observers = new Set<LogObserver>()
+  #pending: SessionEvent[] = []
+  #durable: Promise<void> = Promise.resolve()
+
+  constructor (options: SessionLogOptions) {
+    this.header = options.header
+    this.seed = options.seed ?? []
+    this.#own = options.own ?? []
+    this.#options = options
+  }
+
+  get own (): readonly SessionEvent[] { return this.#own }
+  get length (): number { return this.seed.length + this.#own.length }
+  get completedLength (): number {
+    const own = completedLength(this.#own)
+    return own > 0 ? this.seed.length + own : completedLength(this.seed)
+  }
+
+  get completedTurns (): number {
+    return completedTurns(this.#own) || completedTurns(this.seed)
+  }
+
+  * [Symbol.iterator] (): IterableIterator<SessionEvent> {
+    yield * this.seed
+    yield * this.#own
+  }
+
+  /** Adds one event. Throws `TypeError`, and leaves the log untouched, when the data is not plain JSON. */
+  append<T extends EventType> (type: T, data: EventMap[T]): SessionEvent {
+    const fault = plainJsonFault(data)
+    if (fault) throw new TypeError(`${type} at "${fault.pointer}": ${fault.reason}`)
+    const event = { type, seq: this.length, time: this.#options.now(), data } as SessionEvent
+    this.#own.push(event)
+    this.#pending.push(event)
+    if (this.#pending.length === 1) this.#schedule()
+    return event
+  }
+
+  appendAll (events: readonly NewEvent[]): void {
+    for (const { type, data } of events) this.append(type, data as never)
+  }
+
+  /** Resolves once everything appended so far is committed; rejects when it cannot be. */
+  durable (): Promise<void> { return this.#durable }
+
+  /** Observers hear of events after their commit, in order. Returns the way to stop. */
+  observe (observer: LogObserver): () => void {
+    this.#observers.add(observer)
+    return () => { this.#observers.delete(observer) }
+  }
+
+  /** Events appended in one tick share a commit. Each commit waits for no other: the store keeps their order. */
+  #schedule (): void {
+    const written = Promise.resolve().then(async () => {
+      const events = this.#pending
+      this.#pending = []
+      await this.#options.commit(events)
+      this.#tell(events)
+    })
+    this.#durable = Promise.all([this.#durable, written]).then(() => {})
+    this.#durable.catch(() => {})
+  }
+
+  #tell (events: readonly SessionEvent[]): void {
+    for (const observer of this.#observers) {
+      try { observer(events) } catch (error) { this.#options.onObserverFault(error) }
+    }
+  }
+}

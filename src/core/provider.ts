@@ -1,0 +1,73 @@
+import type { DelegationDepths } from './depth.ts'
+import type { Block, RunResult, SessionEvent, ToolDefinition } from './events.ts'
+import type { JsonObject } from './json.ts'
+import type { AgentOptions, CodeMode, RelayOptions, RunLimits, ToolFilter } from './run.ts'
+import type { IdempotencyRecord, StoredSeed } from './store.ts'
+import type { ModelKind } from './model.ts'
+
+export type Capability = 'outputSchema' | 'depthLimit' | 'toolFilter' | 'persona'
+export type Capabilities = Record<Capability, boolean>
+
+/** Turns a child inherits, by reference or as a host's transcript. `events` is the length, `turns` the completed turns. */
+export interface Seed { stored: StoredSeed, turns: number, events: number, /** In memory already, where the parent is live. */ loaded?: readonly SessionEvent[] }
+
+/** The delegating agent, wherever it lives: a run or a session here, or the host's own (http-api.md §2). */
+export interface ParentAgent {
+  depths: DelegationDepths
+  model?: string
+  /** The format of the transcript the parent came with: a model without an endpoint means that kind's (4.4). */
+  kind?: ModelKind
+  maxTokens?: number
+  cwd?: string
+  runId: string | null
+  sessionId: string | null
+  rootId: string | null
+  /** Limits of the tree the parent stands in; a child's can only be tighter. */
+  limits?: RunLimits
+  /** Its completed turns at this instant; `undefined` when it has none (driver.md 3.3, 3.4). */
+  completedTurns (): Seed | undefined
+}
+
+export interface SubagentRequest {
+  prompt: Block[]
+  parent: ParentAgent
+  /** Covers the start and the live run. */
+  signal: AbortSignal
+  label?: string
+  agentOptions?: AgentOptions
+  /** As given: the registry and the driver judge it. */
+  maxDepth?: unknown
+  toolFilter?: ToolFilter
+  persona?: string
+  outputSchema?: JsonObject
+  /** What only a start over the service carries. */
+  service: {
+    tenant: string
+    id?: string
+    hostTools: ToolDefinition[]
+    codeMode: CodeMode
+    limits: RunLimits
+    relay: RelayOptions
+    metadata: Record<string, string>
+    notices: string[]
+    idempotency?: Omit<IdempotencyRecord, 'subject'>
+    /** Full names the caller may use; absent: all. Throws `MODEL_FORBIDDEN`. */
+    allowModel?: (model: string) => void
+  }
+}
+
+export interface SubagentRun {
+  readonly id: string
+  /** Never rejects: after publication a failure of the child is a result (driver.md 4.2). */
+  readonly result: Promise<RunResult>
+  /** Cancels what is left, reaches quiescence, releases. The second call gets the first one's promise (5.3). */
+  dispose (): Promise<void>
+}
+
+/** How a child is made. Fulfilment of `start` means published; a rejection leaves nothing behind (driver.md 4.1). */
+export interface Provider {
+  readonly name: string
+  readonly capabilities: Capabilities
+  readonly inheritsParentContext: boolean
+  start (request: SubagentRequest): Promise<SubagentRun>
+}

@@ -1,0 +1,112 @@
+import type { Block, Cancellation, NewEvent, Outcome, RunResult, SessionHeader, StopReason, ToolDefinition, Usage } from './events.ts'
+import type { Json, JsonObject } from './json.ts'
+
+export type RunStatus = 'queued' | 'running' | 'waiting' | 'idle' | 'settled'
+
+export interface RunLimits {
+  steps?: number
+  timeoutMs?: number
+  totalTokens?: number
+  toolTimeoutMs?: number
+  treeRuns?: number
+  treeTokens?: number
+}
+
+export interface AgentOptions { model?: string, maxTokens?: number, temperature?: number, providerOptions?: string, script?: Json }
+export interface ToolFilter { allow?: string[], deny?: string[] }
+export type CodeMode = 'native' | 'code' | 'both'
+/** How a result is handed to the host's model (http-api.md 5.2). */
+export type RelayFormat = 'mcp' | 'anthropic' | 'openai-chat' | 'openai-responses' | 'ai-sdk'
+export interface RelayOptions { format?: RelayFormat, toolCallId?: string, toolName?: string }
+
+/** What an agent is built from: settled before publication, kept with the run, so that a restart builds the same one. */
+export interface RunSpec {
+  prompt: Block[]
+  /** The full name of the model that answers. */
+  model: string
+  agentOptions: AgentOptions
+  persona?: string
+  toolFilter?: ToolFilter
+  outputSchema?: JsonObject
+  hostTools: ToolDefinition[]
+  codeMode: CodeMode
+  /** Every limit in force, the parent's tree limits included. */
+  limits: RunLimits
+  /** The child's runtime depth; the header holds the same value. */
+  depth: number
+  relay: RelayOptions
+}
+
+export interface PendingToolCall { toolCallId: string, name: string, input: Json, deadline: number | null }
+
+/** A log as the store keeps it: an immutable base shared by reference, and own events from `firstSeq` on. */
+export interface RunRecord {
+  id: string
+  tenant: string
+  sessionId: string
+  /** The store's key of the session's log. */
+  segment: number
+  /** The run's own events are [firstSeq, …) of the session's log. */
+  firstSeq: number
+  continues: string | null
+  provider: string
+  label: string | null
+  status: RunStatus
+  stopReason: StopReason | null
+  error: Outcome | null
+  depth: number
+  parentRunId: string | null
+  parentSessionId: string | null
+  rootId: string
+  model: string
+  seed: { turns: number, events: number }
+  notices: string[]
+  createdAt: number
+  startedAt: number | null
+  settledAt: number | null
+  expiresAt: number | null
+  cancel: Cancellation | null
+  usage: Usage
+  pendingToolCalls: PendingToolCall[]
+  metadata: Record<string, string>
+  result: RunResult | null
+}
+
+/** The columns that change while a run lives; always written in the transaction of the events they follow from. */
+export type RunPatch = Partial<Pick<RunRecord,
+  'status' | 'stopReason' | 'error' | 'startedAt' | 'settledAt' | 'expiresAt' | 'cancel' | 'usage' | 'pendingToolCalls' | 'result' | 'notices'>>
+
+/** A conversation that runs can fork: a host's own, kept here (http-api.md §1), or the one a run made. */
+export interface SessionRecord {
+  id: string
+  tenant: string
+  segment: number
+  header: SessionHeader
+  /** Kept for a host, not made by a run. */
+  registered: boolean
+  /** Registered: how many messages the host gave, the open ones included. A run's: how many events. */
+  length: number
+  /** Events of the completed turns: the seed of a fork. */
+  completedLength: number
+  /** Completed turns. */
+  turns: number
+  /** Registered: the verbatim messages after the cut, which later ones may complete. */
+  tail: string[]
+  model: string | null
+  format: string | null
+  metadata: Record<string, string>
+}
+/** What an append to a registered session makes of it. */
+export interface SessionGrowth { events: readonly NewEvent[], tail: string[], length: number }
+
+export interface RunFilter {
+  status?: RunStatus[]
+  stopReason?: StopReason[]
+  provider?: string
+  parent?: string
+  root?: string
+  label?: string
+  metadata?: Record<string, string>
+  createdAfter?: number
+  settledAfter?: number
+}

@@ -1,0 +1,24 @@
+import type { Block, ToolDefinition } from './events.ts'
+import type { Json } from './json.ts'
+
+export interface ToolOutcome { content: Block[], isError: boolean, structured?: Json }
+export interface ToolContext { toolCallId: string, runId: string, tenant: string, signal: AbortSignal }
+
+/** A tool as the child's view holds it. `execute` may throw: the loop makes an error result of it. */
+export interface Tool {
+  readonly definition: ToolDefinition
+  /** `host`: the call waits for the host's answer; `execute` is never called. */
+  readonly executor: 'service' | 'host'
+  /** May run again after a crash that left its outcome unknown (driver.md 2.8). */
+  readonly idempotent: boolean
+  /** Runs alone among the calls of a message: earlier ones finish first, later ones wait (driver.md 9.6). */
+  readonly barrier?: boolean
+  /** Violations of the input schema, each naming its place; empty when valid. */
+  validate (input: Json): string[]
+  execute (input: Json, context: ToolContext): Promise<ToolOutcome>
+}
+
+/** Schema violations of a value; from one compiled schema. `compile` throws an `Error` naming what is unsupported. */
+export type CompileSchema = (schema: Json) => (value: Json) => string[]
+
+export const toolError = (message: string): ToolOutcome => ({ content: [{ type: 'text', text: `Error: ${message}` }], isError: true })
