@@ -85,5 +85,11 @@ const RETRYABLE: ReadonlySet<OutcomeCode> = new Set<OutcomeCode>(['MODEL_ERROR',
 export const outcome = (code: OutcomeCode, message: string, retryable = RETRYABLE.has(code)): Outcome =>
   ({ code, message, retryable })
 
-/** The text of any thrown value. */
-export const messageOf = (error: unknown): string => error instanceof Error ? error.message : String(error)
+/** The text of any thrown value, whatever it is; throws nothing itself. */
+export function messageOf (error: unknown): string {
+  try {
+    return error instanceof Error ? `${error.message}` : String(error)
+  } catch {
+    return 'a thrown value without a text'
+  }
+}

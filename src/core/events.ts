@@ -41,8 +41,11 @@ export interface Outcome { code: OutcomeCode, message: string, retryable: boolea
 export type TurnEndReason = 'completed' | 'max-tokens' | 'aborted' | 'refusal' | 'error' | 'interrupted'
 export type StopReason = 'completed' | 'aborted' | 'error' | 'max-tokens' | 'refusal'
 
-/** What the model is told about a tool. `wire`: the host's own definition, sent verbatim to a model of that format. */
-export interface ToolDefinition { name: string, description: string, inputSchema: Json, wire?: Wire }
+/**
+ * What the model is told about a tool. `wire`: the host's own definition, sent verbatim to a model of that format.
+ * `serverTool`: the upstream executes it itself; it has no schema here and is only sent where `wire` is.
+ */
+export interface ToolDefinition { name: string, description: string, inputSchema: Json, wire?: Wire, serverTool?: true }
 
 /** One section of a system prompt. `wire`: the host's own system prompt (a JSON value, or openai-chat messages). */
 export interface SystemSection { text: string, wire?: Wire }
@@ -71,7 +74,8 @@ export interface EventMap {
   'assistant/message': { content: AssistantPart[], usage: Usage, model: string, stop: ModelStop, wire?: Wire }
   /** The execution began (driver.md 2.7, 2.8): from here on the tool may have run. `deadline` in epoch ms, host calls only. */
   'tool/call': { toolCallId: string, name: string, input: Json, executor: 'service' | 'host', idempotent: boolean, deadline?: number }
-  'tool/result': { toolCallId: string, name: string, content: Block[], isError: boolean, structured?: Json, wire?: Wire }
+  /** `ended`: a host call that got no answer, and why. */
+  'tool/result': { toolCallId: string, name: string, content: Block[], isError: boolean, structured?: Json, ended?: 'expired' | 'cancelled', wire?: Wire }
   'request/header': { system: SystemSection[], tools: ToolDefinition[], model: string | null, reason: 'first' | 'changed' | 'transcript' }
   'subagent/start': { runId: string, toolCallId?: string, label: string | null }
   'subagent/end': { runId: string, toolCallId?: string, stopReason: StopReason }

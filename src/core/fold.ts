@@ -8,9 +8,9 @@ export type ModelMessage =
 
 /**
  * The messages of a log. Tool results stand in the order of the calls they answer, whatever order they came in; a turn
- * without assistant message ends with `(no answer: <reason>)`, so that roles alternate.
+ * that ends on a user message is answered `(no answer: <reason>)`, so that roles alternate.
  */
-export function foldMessages (events: readonly SessionEvent[]): ModelMessage[] {
+export function foldMessages (events: Iterable<SessionEvent>): ModelMessage[] {
   const folded = new Fold()
   for (const event of events) folded.take(event)
   return folded.finish()
@@ -18,8 +18,6 @@ export function foldMessages (events: readonly SessionEvent[]): ModelMessage[] {
 
 class Fold {
   readonly #messages: ModelMessage[] = []
-  #answered = false
-  #users = 0
   /** Call ids of the step that is being answered, in the model's order, and the results that came for them. */
   #order: string[] = []
   #results: SessionEventOf<'tool/result'>[] = []
@@ -28,12 +26,9 @@ class Fold {
     switch (event.type) {
       case 'turn/start':
         this.#flushResults()
-        this.#answered = false
-        this.#users = 0
         return
       case 'user/message':
         this.#flushResults()
-        this.#users++
         this.#messages.push({ role: 'user', content: event.data.content, ...wireOf(event.data) })
         return
       case 'assistant/message':
@@ -48,7 +43,7 @@ class Fold {
         return
       case 'turn/end':
         this.#flushResults()
-        if (!this.#answered && this.#users > 0) {
+        if (this.#messages.at(-1)?.role === 'user') {
           this.#messages.push({ role: 'assistant', content: [{ type: 'text', text: `(no answer: ${event.data.reason})` }] })
         }
         return
@@ -64,23 +59,28 @@ class Fold {
   #assistant (event: SessionEventOf<'assistant/message'>): void {
     const { content } = event.data
     if (content.length === 0 && event.data.wire === undefined) return
-    this.#answered = true
     this.#order = content.filter((part) => part.type === 'tool-call').map((part) => part.toolCallId)
     this.#messages.push({ role: 'assistant', content, ...wireOf(event.data) })
   }
 
   #flushResults (): void {
     if (this.#results.length === 0) return
-    const rank = (result: SessionEventOf<'tool/result'>): number => {
-      const at = this.#order.indexOf(result.data.toolCallId)
-      return at === -1 ? this.#order.length : at
-    }
     const imported = this.#results.some((result) => result.data.wire !== undefined)
-    const results = imported ? this.#results : this.#results.toSorted((a, b) => rank(a) - rank(b))
-    for (const { data: { toolCallId, name, content, isError, ...rest } } of results) {
+    for (const { data: { toolCallId, name, content, isError, ...rest } } of imported ? this.#results : this.#inCallOrder()) {
       this.#messages.push({ role: 'tool', toolCallId, name, content, isError, ...wireOf(rest) })
     }
     this.#results = []
+  }
+
+  /** Each result at the place of its call; of calls that share an id, the first unanswered one. Unknown ids come last. */
+  #inCallOrder (): SessionEventOf<'tool/result'>[] {
+    const open: (string | undefined)[] = [...this.#order]
+    const placed = this.#results.map((result) => {
+      const at = open.indexOf(result.data.toolCallId)
+      if (at !== -1) open[at] = undefined
+      return { result, at: at === -1 ? open.length : at }
+    })
+    return placed.toSorted((a, b) => a.at - b.at).map(({ result }) => result)
   }
 }
 

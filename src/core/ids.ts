@@ -13,7 +13,7 @@ export function createIds (now: () => number): () => string {
     const bytes = randomBytes(16)
     bytes.writeUIntBE(last, 0, 6)
     bytes.writeUInt16BE(0x7000 | counter, 6)
-    bytes[8] = (bytes[8] as number & 0x3f) | 0x80
+    bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80
     const hex = bytes.toString('hex')
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
   }

@@ -26,10 +26,12 @@ function objectFault (value: object, pointer: string, nesting: number): { pointe
       const fault = plainJsonFault(value[i], `${pointer}/${i}`, nesting + 1)
       if (fault) return fault
     }
-    return undefined
+    const plain = Object.getPrototypeOf(value) === Array.prototype && Object.keys(value).length === value.length
+    return plain ? undefined : { pointer, reason: 'an array with properties of its own is not plain JSON' }
   }
   const proto: unknown = Object.getPrototypeOf(value)
   if (proto !== Object.prototype && proto !== null) return { pointer, reason: 'a class instance is not plain JSON' }
+  if (Object.getOwnPropertySymbols(value).length > 0) return { pointer, reason: 'a symbol key is not plain JSON' }
   for (const [key, item] of Object.entries(value)) {
     const fault = plainJsonFault(item, `${pointer}/${pointerToken(key)}`, nesting + 1)
     if (fault) return fault

@@ -10,6 +10,8 @@ export interface SessionLogOptions {
   header: SessionHeader
   /** Events inherited by reference (driver.md 3.7): never written again, never changed. */
   seed?: readonly SessionEvent[]
+  /** In place of `seed`: what it will be once `attachSeed` brings it. Appending needs only this much. */
+  laterSeed?: { length: number, turns: number }
   /** Own events that the store holds already, after the seed. */
   own?: SessionEvent[]
   commit: Commit
@@ -24,29 +26,45 @@ export interface SessionLogOptions {
  */
 export class SessionLog implements Iterable<SessionEvent> {
   readonly header: SessionHeader
-  readonly seed: readonly SessionEvent[]
+  #seed: readonly SessionEvent[] | undefined
+  readonly seedLength: number
+  readonly #seedTurns: number
   readonly #own: SessionEvent[]
   readonly #options: SessionLogOptions
   readonly #observers = new Set<LogObserver>()
   #pending: SessionEvent[] = []
   #durable: Promise<void> = Promise.resolve()
+  #lost = false
 
   constructor (options: SessionLogOptions) {
     this.header = options.header
-    this.seed = options.seed ?? []
+    this.#seed = options.laterSeed && options.laterSeed.length > 0 ? undefined : options.seed ?? []
+    this.seedLength = options.laterSeed?.length ?? options.seed?.length ?? 0
+    this.#seedTurns = options.laterSeed?.turns ?? completedTurns(options.seed ?? [])
     this.#own = options.own ?? []
     this.#options = options
   }
 
   get own (): readonly SessionEvent[] { return this.#own }
-  get length (): number { return this.seed.length + this.#own.length }
+  get length (): number { return this.seedLength + this.#own.length }
+  get seed (): readonly SessionEvent[] {
+    if (!this.#seed) throw new Error('the seed of this log is not attached yet')
+    return this.#seed
+  }
+
   get completedLength (): number {
     const own = completedLength(this.#own)
-    return own > 0 ? this.seed.length + own : completedLength(this.seed)
+    return own > 0 ? this.seedLength + own : this.#seed ? completedLength(this.#seed) : this.seedLength
   }
 
   get completedTurns (): number {
-    return completedTurns(this.#own) || completedTurns(this.seed)
+    return completedTurns(this.#own) || this.#seedTurns
+  }
+
+  /** Brings the inherited events, once; their number was given before. */
+  attachSeed (events: readonly SessionEvent[]): void {
+    if (events.length !== this.seedLength) throw new Error(`a seed of ${this.seedLength} events came with ${events.length}`)
+    this.#seed = events
   }
 
   * [Symbol.iterator] (): IterableIterator<SessionEvent> {
@@ -78,16 +96,20 @@ export class SessionLog implements Iterable<SessionEvent> {
     return () => { this.#observers.delete(observer) }
   }
 
-  /** Events appended in one tick share a commit. Each commit waits for no other: the store keeps their order. */
+  /**
+   * Events appended in one tick share a commit. Each commit waits for no other: the store keeps their order. Observers are
+   * told in that order too. After a commit that failed nothing more is written or told: a log has no gap.
+   */
   #schedule (): void {
-    const written = Promise.resolve().then(async () => {
+    const before = this.#durable
+    this.#durable = Promise.resolve().then(async () => {
       const events = this.#pending
       this.#pending = []
-      await this.#options.commit(events)
+      if (this.#lost) return before
+      await Promise.all([before, this.#options.commit(events)])
       this.#tell(events)
     })
-    this.#durable = Promise.all([this.#durable, written]).then(() => {})
-    this.#durable.catch(() => {})
+    this.#durable.catch(() => { this.#lost = true })
   }
 
   #tell (events: readonly SessionEvent[]): void {

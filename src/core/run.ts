@@ -1,4 +1,4 @@
-import type { Block, Cancellation, NewEvent, Outcome, RunResult, SessionHeader, StopReason, ToolDefinition, Usage } from './events.ts'
+import type { Block, Cancellation, NewEvent, Outcome, RunResult, SessionHeader, StopReason, SystemSection, ToolDefinition, Usage } from './events.ts'
 import type { Json, JsonObject } from './json.ts'
 
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'idle' | 'settled'
@@ -26,6 +26,8 @@ export interface RunSpec {
   model: string
   agentOptions: AgentOptions
   persona?: string
+  /** The system prompt that came with the turns a fork inherits; a persona shadows it. */
+  system?: SystemSection[]
   toolFilter?: ToolFilter
   outputSchema?: JsonObject
   hostTools: ToolDefinition[]

@@ -2,7 +2,8 @@ import type { Block, ToolDefinition } from './events.ts'
 import type { Json } from './json.ts'
 
 export interface ToolOutcome { content: Block[], isError: boolean, structured?: Json }
-export interface ToolContext { toolCallId: string, runId: string, tenant: string, signal: AbortSignal }
+/** `execution` is the identity of this one execution: call ids may repeat, it does not (driver.md 9.4). */
+export interface ToolContext { toolCallId: string, execution: object, runId: string, tenant: string, signal: AbortSignal }
 
 /** A tool as the child's view holds it. `execute` may throw: the loop makes an error result of it. */
 export interface Tool {

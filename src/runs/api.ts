@@ -1,9 +1,10 @@
-import type { Block, NewEvent, RunResult, SystemSection, ToolDefinition, Usage } from '../core/events.ts'
+import type { Block, RunResult, ToolDefinition, Usage } from '../core/events.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Capabilities } from '../core/provider.ts'
 import type { Snapshot, Delta } from '../core/deltas.ts'
 import type { ModelKind } from '../core/model.ts'
 import type { AgentOptions, CodeMode, RelayOptions, RunFilter, RunLimits, RunRecord, SessionRecord, ToolFilter } from '../core/run.ts'
+import type { ImportedTranscript, RawTranscript, TranscriptFormat } from '../core/transcript.ts'
 
 /** The application calls: what every face (HTTP, later MCP and A2A) offers, in no protocol's terms. */
 
@@ -16,23 +17,7 @@ export interface Caller {
   limits?: { running?: number, startsPerMinute?: number }
 }
 
-export type TranscriptFormat = 'events' | 'openai-chat' | 'openai-responses' | 'anthropic' | 'ai-sdk'
-/** A host's transcript. `system`, each tool and each message are the verbatim JSON texts that the host sent. */
-export interface RawTranscript { format: TranscriptFormat, system?: string, tools?: string[], messages: string[] }
-/** Events of its completed turns, and what is left of it. Made by `transcripts/`. */
-export interface ImportedTranscript {
-  /** Balanced; a `request/header` of reason `transcript` first where the host gave a system prompt or tools. */
-  events: NewEvent[]
-  turns: number
-  /** The messages after the cut, verbatim. */
-  tail: string[]
-  system: SystemSection[]
-  tools: ToolDefinition[]
-  /** The kind of model that takes the wire texts as they are. */
-  kind?: ModelKind
-  /** What a model of another kind will not see, in words. */
-  losses: string[]
-}
+export type { ImportedTranscript, RawTranscript, TranscriptFormat }
 
 export type ParentInput =
   | { runId: string }

@@ -1,0 +1,58 @@
+import { randomUUID } from 'node:crypto'
+import { STATUS_CODES } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import Fastify, { LogController } from 'fastify'
+import type { FastifyInstance } from 'fastify'
+import type { RoutesDeps } from './context.ts'
+import { invalid } from './invalid.ts'
+import { problemOf, sendProblem } from './problem.ts'
+import { registerRoutes } from './routes.ts'
+
+/** The longest path parameter: an id, or a name somebody chose. */
+const PARAM_MAX = 300
+/** A request must have come in whole by then. */
+const REQUEST_TIMEOUT_MS = 300_000
+
+/** The HTTP face, not listening yet. `before` sees the bare app first (the document's generator). */
+export function createHttp (deps: RoutesDeps, before: (app: FastifyInstance) => void = () => {}): FastifyInstance {
+  const app = Fastify({
+    loggerInstance: deps.log,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: deps.maxBodyBytes,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    return503OnClosing: false,
+    requestIdHeader: false,
+    genReqId: requestIdOf,
+    routerOptions: { maxParamLength: PARAM_MAX },
+    frameworkErrors: (error, request, reply) => {
+      void reply.header('x-request-id', request.id)
+      void sendProblem(error, request, reply)
+    },
+    clientErrorHandler: answerBrokenRequest
+  })
+  before(app)
+  registerRoutes(app, deps)
+  return app as unknown as FastifyInstance
+}
+
+/** The sender's own request id, where it can stand in a log as it is. */
+function requestIdOf (request: Pick<IncomingMessage, 'headers'>): string {
+  const given = request.headers['x-request-id']
+  return typeof given === 'string' && /^[A-Za-z0-9._:-]{1,128}$/.test(given) ? given : randomUUID()
+}
+
+const BROKEN: Readonly<Record<string, readonly [status: number, detail: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'the request\'s header fields are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not come in time']
+}
+
+/** Bytes that are no HTTP request, answered on the socket: no route ever sees them. */
+function answerBrokenRequest (error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy(error)
+  const [status, detail] = BROKEN[error.code ?? ''] ?? [400, 'the request is not well-formed HTTP']
+  const requestId = randomUUID()
+  const body = JSON.stringify(problemOf(invalid([{ pointer: '', detail }]), requestId, {}, status).body)
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nX-Request-Id: ${requestId}\r\n` +
+    `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`)
+}

@@ -1,0 +1,84 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { SCHEMAS } from '../openapi/schemas.ts'
+import { refuse } from '../src/core/errors.ts'
+import { asksForEvents, takesJson } from './accepts.ts'
+import { createAttachments } from './attachments.ts'
+import { authenticate } from './auth.ts'
+import { takeJsonBodies } from './body.ts'
+import { catalogueRoutes } from './catalogue.ts'
+import type { RouteTools, RoutesDeps } from './context.ts'
+import { docsRoutes } from './docs.ts'
+import { healthRoutes } from './health.ts'
+import { createLives } from './lives.ts'
+import { sendProblem } from './problem.ts'
+import { decodeQuery } from './query.ts'
+import { runEventsRoute } from './run-events.ts'
+import { runListRoutes } from './run-list.ts'
+import { outcomeRoutes, runRoutes } from './run.ts'
+import { startRoute } from './runs.ts'
+import { sessionRoutes, sessionWriteRoutes } from './sessions.ts'
+import { toolResultsRoute } from './tool-results.ts'
+import { refuseUnknown } from './unknown.ts'
+import { createValidatorCompiler } from './validation.ts'
+
+/**
+ * Every route of http-api.md §1 on `app`, with the checks before them in the order of 5.4: authentication, rate, body. The app
+ * is one of `createHttp`.
+ */
+export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
+  const lives = createLives(closingOf(app, deps.closing))
+  const tools: RouteTools = {
+    ...deps,
+    lifeOf: lives,
+    attachments: createAttachments((caller, id) => {
+      deps.runs.disconnected(caller, id).catch((err: unknown) => { deps.log.error({ err, runId: id }, 'a lost client\'s run could not be cancelled') })
+    })
+  }
+  for (const schema of SCHEMAS) app.addSchema(schema)
+  app.setValidatorCompiler(createValidatorCompiler(SCHEMAS))
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  app.decorateRequest('caller')
+  app.decorateRequest('apiKey')
+  app.decorateRequest('verbatim')
+  app.decorateRequest('relay')
+  app.setErrorHandler((error, request, reply) => sendProblem(error, request, reply))
+  refuseUnknown(app)
+
+  app.addHook('onRequest', async (request, reply) => {
+    request.relay = {}
+    void reply.header('x-request-id', request.id)
+  })
+  authenticate(app, deps)
+  app.addHook('onRequest', async (request) => { checkAccept(request) })
+  takeJsonBodies(app, deps.maxBodyBytes)
+  app.addHook('preValidation', async (request) => {
+    const { schema } = request.routeOptions
+    if (schema?.querystring) request.query = decodeQuery(request.query as Record<string, unknown>, schema.querystring)
+  })
+
+  for (const plugin of [
+    startRoute, runListRoutes, runRoutes, outcomeRoutes, runEventsRoute, toolResultsRoute, sessionWriteRoutes, sessionRoutes,
+    catalogueRoutes, healthRoutes
+  ]) void app.register(plugin(tools))
+  void app.register(docsRoutes)
+}
+
+/** Aborts with the service's closing, or with the app's own: `close()` must not wait for readers to leave. */
+function closingOf (app: FastifyInstance, closing: AbortSignal): AbortSignal {
+  const own = new AbortController()
+  const follow = () => { own.abort(closing.reason) }
+  if (closing.aborted) follow()
+  else closing.addEventListener('abort', follow, { once: true })
+  app.addHook('preClose', async () => {
+    closing.removeEventListener('abort', follow)
+    own.abort(new Error('the service is closing'))
+  })
+  return own.signal
+}
+
+function checkAccept (request: FastifyRequest): void {
+  const { answers } = request.routeOptions.config
+  const { accept } = request.headers
+  if (answers === undefined || takesJson(accept) || (answers === 'json-or-events' && asksForEvents(accept))) return
+  throw refuse('NOT_ACCEPTABLE', { detail: `this route answers application/json${answers === 'json' ? '' : ' or text/event-stream'}, not "${accept}"` })
+}

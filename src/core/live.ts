@@ -1,0 +1,61 @@
+import type { DeltaFeed } from './deltas.ts'
+import type { Block, CancelledBy, NewEvent, RunResult } from './events.ts'
+import type { SessionLog } from './log.ts'
+import type { PendingToolCall, RunPatch, RunRecord, RunSpec } from './run.ts'
+
+/** The reason on a run's signal when somebody asked it to stop. Its message is what a start that it ends is refused with. */
+export class CancelReason extends Error {
+  override readonly name = 'CancelReason'
+  readonly by: CancelledBy
+  readonly reason: string | null
+  constructor (by: CancelledBy, reason: string | null) {
+    super(reason ?? 'subagent run was cancelled')
+    this.by = by
+    this.reason = reason
+  }
+}
+
+/** The process ends: the run stops where it is, nothing more is logged, the next start resumes it (driver.md 2.8). */
+export class SuspendReason extends Error {
+  override readonly name = 'SuspendReason'
+  constructor () { super('the service is shutting down') }
+}
+
+/** A row of the store as it will be once what is appended is committed; changes ride on the next commit of the log. */
+export interface RunProjection {
+  readonly record: Readonly<RunRecord>
+  patch (changes: RunPatch): void
+}
+
+export interface HostAnswer { toolCallId: string, content: Block[], isError: boolean }
+
+/** Calls that wait for the host (http-api.md §7). */
+export interface HostCalls {
+  pending (): PendingToolCall[]
+  /** Throws `TOOL_CALL_NOT_PENDING`, and then nothing changed. */
+  answer (answers: readonly HostAnswer[]): void
+}
+
+/** A run that this process executes, from its announcement to its release. */
+export interface LiveRun {
+  readonly id: string
+  readonly tenant: string
+  readonly projection: RunProjection
+  readonly spec: RunSpec
+  readonly log: SessionLog
+  readonly deltas: DeltaFeed
+  readonly hostCalls: HostCalls
+  /** Resolves once the turn is under way: what a restart left waiting for the host waits again. */
+  readonly underway: Promise<unknown>
+  /** Resolves when the run has settled, or was suspended with the process. */
+  readonly stopped: Promise<unknown>
+  /** Resolves when the run has settled durably and is released. Never rejects. */
+  readonly result: Promise<RunResult>
+  /** Aborts with a `CancelReason` or `SuspendReason`; the first reason wins, after settlement nothing changes. */
+  abort (reason: CancelReason | SuspendReason): void
+  /** Told at each change of status, once it is durable. */
+  onStatus (listener: () => void): () => void
+  dispose (): Promise<void>
+}
+
+export type AppendEvents = (events: readonly NewEvent[]) => void

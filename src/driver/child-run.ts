@@ -1,0 +1,266 @@
+import { messageOf, outcome } from '../core/errors.ts'
+import { DeltaFeed } from '../core/deltas.ts'
+import { noUsage, type Outcome, type RunResult, type SessionEvent, type SessionHeader } from '../core/events.ts'
+import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
+import { SessionLog } from '../core/log.ts'
+import { tokensOf } from '../core/usage.ts'
+import type { SubagentRun } from '../core/provider.ts'
+import type { RunRecord, RunSpec } from '../core/run.ts'
+import { LimitReason, type Agent } from '../loop/agent.ts'
+import { HostDesk } from '../loop/host-desk.ts'
+import { runTurn } from '../loop/turn.ts'
+import type { AgentSetup, CaptureHooks } from './agent.ts'
+import type { DriverOptions, ReservedSlot } from './in-process.ts'
+import { createProjection, type Projection } from './projection.ts'
+import { readResult } from './result.ts'
+import { resumeEvents } from './resume.ts'
+
+export interface ChildRunInit {
+  record: RunRecord
+  spec: RunSpec
+  /** The agent, or what the run settles with because none could be built. */
+  setup: AgentSetup | { failed: RunResult }
+  slot: ReservedSlot
+  capture: CaptureHooks
+  header: SessionHeader
+  /** Own events of a run that is taken up again. */
+  own?: SessionEvent[]
+}
+
+/** A published child, from its announcement to its release (driver.md §4–§5). Its `result` never rejects. */
+export class ChildRun implements LiveRun, SubagentRun {
+  readonly id: string
+  readonly tenant: string
+  readonly spec: RunSpec
+  readonly log: SessionLog
+  readonly deltas = new DeltaFeed()
+  readonly hostCalls: HostDesk
+  readonly projection: Projection
+  readonly result: Promise<RunResult>
+  readonly #options: DriverOptions
+  readonly #init: ChildRunInit
+  readonly #settled = Promise.withResolvers<RunResult>()
+  readonly #underway = Promise.withResolvers<undefined>()
+  readonly #stopped = Promise.withResolvers<undefined>()
+  readonly #controller = new AbortController()
+  readonly #statusListeners = new Set<() => void>()
+  #detach: () => void = () => {}
+  #deadline: NodeJS.Timeout | undefined
+  /** From here on no cancellation changes anything: the result is read. */
+  #ending = false
+
+  constructor (options: DriverOptions, init: ChildRunInit) {
+    const { record, spec } = init
+    this.#options = options
+    this.#init = init
+    this.id = record.id
+    this.tenant = record.tenant
+    this.spec = spec
+    this.result = this.#settled.promise
+    this.projection = createProjection(record)
+    this.log = new SessionLog({
+      header: init.header,
+      laterSeed: { length: record.seed.events, turns: record.seed.turns },
+      own: init.own ?? [],
+      commit: (events) => this.#commit(events),
+      now: options.now,
+      onObserverFault: (error) => options.onFault('an observer of a log threw', error, { runId: record.id })
+    })
+    this.hostCalls = new HostDesk({
+      log: this.log,
+      now: options.now,
+      timeoutMs: spec.limits.toolTimeoutMs ?? null,
+      onChange: (pendingToolCalls) => this.projection.patch({ pendingToolCalls, status: pendingToolCalls.length > 0 ? 'waiting' : 'running' })
+    })
+  }
+
+  /** Resolves when the run has settled, or was suspended with the process. */
+  get stopped (): Promise<unknown> { return this.#stopped.promise }
+
+  /** Resolves once the turn is under way: what a restart left waiting for the host waits again. */
+  get underway (): Promise<unknown> { return this.#underway.promise }
+
+  /** The last look at the signal, then the live listener (the handoff of driver.md §4.5), then the task. */
+  begin (signal: AbortSignal | undefined, loadedSeed?: readonly SessionEvent[]): void {
+    if (signal) this.#listen(signal)
+    this.#arm()
+    void this.#drive(loadedSeed)
+  }
+
+  abort (reason: CancelReason | SuspendReason | LimitReason): void {
+    if (this.#ending || this.#controller.signal.aborted) return
+    if (reason instanceof CancelReason) {
+      const cancel = { at: this.#options.now(), reason: reason.reason, by: reason.by }
+      this.log.append('run/cancel', cancel)
+      this.projection.patch({ cancel })
+    }
+    this.#controller.abort(reason)
+  }
+
+  onStatus (listener: () => void): () => void {
+    this.#statusListeners.add(listener)
+    return () => { this.#statusListeners.delete(listener) }
+  }
+
+  #disposed: Promise<void> | undefined
+  dispose (): Promise<void> {
+    this.#disposed ??= this.#dispose()
+    return this.#disposed
+  }
+
+  async #dispose (): Promise<void> {
+    this.#detach()
+    this.abort(new CancelReason('dispose', null))
+    await this.#stopped.promise
+  }
+
+  #listen (signal: AbortSignal): void {
+    const onAbort = (): void => {
+      const reason: unknown = signal.reason
+      this.abort(reason instanceof CancelReason ? reason : new CancelReason('request', reason instanceof Error ? reason.message : null))
+    }
+    if (signal.aborted) return onAbort()
+    signal.addEventListener('abort', onAbort)
+    this.#detach = () => signal.removeEventListener('abort', onAbort)
+  }
+
+  /** The time limit counts from publication, the time in the queue and before a restart included. */
+  #arm (): void {
+    const ms = this.spec.limits.timeoutMs
+    if (ms === undefined) return
+    const left = this.projection.record.createdAt + ms - this.#options.now()
+    const expire = (): void => this.abort(new LimitReason('LIMIT_TIME', 'timeoutMs', ms))
+    this.#deadline = setTimeout(expire, Math.min(Math.max(0, left), 2 ** 31 - 1))
+  }
+
+  async #drive (loadedSeed: readonly SessionEvent[] | undefined): Promise<void> {
+    try {
+      await this.#settle(await this.#run(loadedSeed))
+    } catch (error) {
+      if (!(error instanceof SuspendReason)) await this.#fault(error)
+    } finally {
+      this.#release()
+      this.#underway.resolve(undefined)
+      this.#stopped.resolve(undefined)
+    }
+  }
+
+  async #run (loadedSeed: readonly SessionEvent[] | undefined): Promise<RunResult> {
+    const { setup, slot, own } = this.#init
+    if ('failed' in setup) return setup.failed
+    const { signal } = this.#controller
+    const resume = own ? resumeEvents(this.#own()) : undefined
+    if (resume) this.log.appendAll(resume.events)
+    if (resume?.cancelled) this.#controller.abort(resume.cancelled)
+    const ended = this.#own().some((event) => event.type === 'turn/end')
+    if (!ended && resume?.settle) return this.#read(resume.settle)
+    if (!ended && !slot.free && this.projection.record.status !== 'waiting') await slot.acquire(signal).catch(() => {})
+    const unsent = !this.#own().some((event) => event.type === 'turn/start')
+    if (ended || (unsent && signal.aborted)) return this.#read()
+    if (this.projection.record.status === 'queued') this.#running()
+    this.log.attachSeed(loadedSeed ?? await this.#readSeed())
+    if (unsent && signal.aborted) return this.#read()
+    const turn = runTurn(this.#agent(setup), this.spec.prompt, signal, (usage) => this.projection.patch({ usage }))
+    this.#underway.resolve(undefined)
+    await turn
+    return this.#read()
+  }
+
+  /** This run's own events; a session may hold earlier runs before them. */
+  #own (): readonly SessionEvent[] { return this.log.own.slice(this.projection.record.firstSeq - this.log.seedLength) }
+
+  /** Reads the result at the instant after which no cancellation counts. */
+  #read (failure?: Outcome): RunResult {
+    const { reason }: { reason?: unknown } = this.#controller.signal
+    if (reason instanceof SuspendReason) throw reason
+    this.#ending = true
+    const failed = failure ?? (reason instanceof LimitReason ? outcome(reason.code, reason.message) : undefined)
+    return readResult(this.#own(), {
+      cancelled: reason instanceof CancelReason,
+      structured: this.spec.outputSchema !== undefined,
+      ...(failed ? { failed } : {})
+    })
+  }
+
+  #running (): void {
+    this.projection.patch({ status: 'running', startedAt: this.#options.now() })
+    const patch = this.projection.take()
+    if (!patch) return
+    this.#options.store.patchRun(this.tenant, this.id, patch).then(() => this.#tellStatus(), () => {})
+  }
+
+  async #readSeed (): Promise<SessionEvent[]> {
+    const { segment, seed } = this.projection.record
+    const events: SessionEvent[] = []
+    while (events.length < seed.events) {
+      const page = await this.#options.store.readEvents(segment, events.length, seed.events, 1000)
+      if (page.length === 0) throw new Error(`the seed of run ${this.id} ends at ${events.length} of ${seed.events} events`)
+      events.push(...page)
+      await new Promise((resolve) => { setImmediate(resolve) })
+    }
+    return events
+  }
+
+  #agent (setup: AgentSetup): Agent {
+    const { onModelCall, now, random, store } = this.#options
+    this.#init.capture.onCapture = ({ toolCallId }, value) => { this.log.append('run/structured', { toolCallId, value }) }
+    const { rootId } = this.projection.record
+    return {
+      runId: this.id, tenant: this.tenant, log: this.log, ownFrom: this.projection.record.firstSeq - this.log.seedLength, deltas: this.deltas,
+      model: setup.model, system: setup.system, tools: setup.tools, options: this.spec.agentOptions, limits: this.spec.limits,
+      host: this.hostCalls, slot: this.#init.slot, now, random,
+      treeTokens: async () => tokensOf((await store.treeUsage(this.tenant, [rootId])).get(rootId) ?? noUsage()),
+      ...(setup.scope ? { scope: setup.scope } : {}),
+      ...(onModelCall ? { onModelCall } : {})
+    }
+  }
+
+  async #settle (result: RunResult): Promise<void> {
+    this.#ending = true
+    const settledAt = this.#options.now()
+    const { stopReason, error, usage } = result
+    this.log.append('run/settled', { runId: this.id, result })
+    this.projection.patch({
+      status: 'settled', stopReason, error: error ?? null, usage, pendingToolCalls: [], result,
+      settledAt, expiresAt: settledAt + this.#options.retentionMs
+    })
+    await this.log.durable()
+    this.#release()
+    this.#settled.resolve(result)
+    this.#options.onSettled?.(this.projection.record)
+  }
+
+  /** A bug or a lost store: the run is told to have failed; what is not stored is resumed at the next start. */
+  async #fault (error: unknown): Promise<void> {
+    this.#options.onFault('a run failed', error, { runId: this.id })
+    const failure = outcome('INTERNAL', 'internal error')
+    const result: RunResult = { output: [], stopReason: 'error', diagnostic: failure.message, error: failure, usage: this.projection.record.usage }
+    if (!this.#ending) {
+      try { return await this.#settle(result) } catch (again) {
+        this.#options.onFault(`a failed run could not be settled: ${messageOf(again)}`, again, { runId: this.id })
+      }
+    }
+    this.#settled.resolve(result)
+  }
+
+  async #commit (events: readonly SessionEvent[]): Promise<void> {
+    const patch = this.projection.take()
+    const { segment } = this.projection.record
+    await this.#options.store.append({ segment, events, ...(patch ? { run: { tenant: this.tenant, id: this.id, patch } } : {}) })
+    if (patch?.status) this.#tellStatus()
+  }
+
+  #tellStatus (): void {
+    for (const listener of this.#statusListeners) listener()
+  }
+
+  #released = false
+  #release (): void {
+    if (this.#released) return
+    this.#released = true
+    clearTimeout(this.#deadline)
+    this.#detach()
+    this.#init.slot.release()
+    this.#options.retire(this)
+  }
+}

@@ -1,0 +1,67 @@
+import { refuse } from '../core/errors.ts'
+import type { ToolDefinition } from '../core/events.ts'
+import type { ToolFilter } from '../core/run.ts'
+import type { CompileSchema, Tool } from '../core/tool.ts'
+import type { ToolView } from '../loop/agent.ts'
+
+/** Names that belong to the service: no host tool may take one, no filter can name one (driver.md 8.3). */
+export const RESERVED_TOOLS: ReadonlySet<string> = new Set(['structured_output', 'run_code', 'subagent', 'subagent_fork'])
+
+export interface ViewParts {
+  /** The host's tools; each call waits for the host. */
+  host: readonly ToolDefinition[]
+  deployment: readonly Tool[]
+  /** The child's own tools, outside the filter. */
+  scoped: readonly Tool[]
+  filter?: ToolFilter
+  compile: CompileSchema
+}
+
+/** The child's one view of tools (driver.md §8). Throws `TOOL_NAME_TAKEN`, `TOOL_FILTER_INVALID`, `INVALID_REQUEST` (a schema that does not compile). */
+export function createToolView ({ host, deployment, scoped, filter, compile }: ViewParts): ToolView {
+  const taken = new Set([...RESERVED_TOOLS, ...deployment.map((tool) => tool.definition.name)])
+  for (const { name } of host) {
+    if (taken.has(name)) throw refuse('TOOL_NAME_TAKEN', { name })
+    taken.add(name)
+  }
+  const known = [...host.map((definition) => definition.name), ...deployment.map((tool) => tool.definition.name)]
+  const keeps = filterOf(filter, known)
+  const definitions: ToolDefinition[] = []
+  const tools = new Map<string, Tool>()
+  host.forEach((definition, index) => {
+    if (!keeps(definition.name)) return
+    definitions.push(definition)
+    if (!definition.serverTool) tools.set(definition.name, hostTool(definition, index, compile))
+  })
+  for (const tool of [...deployment.filter(({ definition }) => keeps(definition.name)), ...scoped]) {
+    definitions.push(tool.definition)
+    tools.set(tool.definition.name, tool)
+  }
+  return { definitions, find: (name) => tools.get(name) }
+}
+
+/** Whether a tool stays. Omitted keeps all; an empty `allow` keeps none (driver.md 8.2). */
+function filterOf (filter: ToolFilter | undefined, known: readonly string[]): (name: string) => boolean {
+  if (filter === undefined) return () => true
+  const { allow, deny } = filter
+  if (allow === undefined && deny === undefined) throw refuse('TOOL_FILTER_INVALID', { detail: 'toolFilter names neither allow nor deny' })
+  const unknown = [...new Set([...allow ?? [], ...deny ?? []])].filter((name) => !known.includes(name))
+  if (unknown.length > 0) {
+    const names = unknown.map((name) => `"${name}"`).join(', ')
+    const all = known.length === 0 ? '(none)' : known.toSorted().join(', ')
+    throw refuse('TOOL_FILTER_INVALID', { detail: `toolFilter names unknown tool${unknown.length > 1 ? 's' : ''} ${names}; known tools: ${all}` })
+  }
+  return (name) => (allow === undefined || allow.includes(name)) && !deny?.includes(name)
+}
+
+function hostTool (definition: ToolDefinition, index: number, compile: CompileSchema): Tool {
+  try {
+    const validate = compile(definition.inputSchema)
+    return { definition, executor: 'host', idempotent: false, validate, execute: neverHere }
+  } catch (error) {
+    const detail = `tool "${definition.name}": ${error instanceof Error ? error.message : String(error)}`
+    throw refuse('INVALID_REQUEST', { detail, errors: [{ pointer: `/tools/${index}/inputSchema`, detail }] })
+  }
+}
+
+const neverHere = (): Promise<never> => Promise.reject(new Error('a host tool is executed by the host'))

@@ -1,0 +1,121 @@
+import { outcome } from '../core/errors.ts'
+import { noUsage, type Block, type EventMap, type Outcome, type SessionEvent, type TurnEndReason, type Usage } from '../core/events.ts'
+import { canonicalJson } from '../core/json.ts'
+import { SuspendReason } from '../core/live.ts'
+import { tokensOf, usageOf } from '../core/usage.ts'
+import { openTurn, type OpenTurn } from '../core/turn.ts'
+import { LimitReason, type Agent } from './agent.ts'
+import { runCalls } from './calls.ts'
+import { askModel, type Answer } from './step.ts'
+
+export interface TurnEnd { reason: TurnEndReason, error?: Outcome }
+
+/**
+ * One turn: read the log, ask the model, run its tools, append, until it answers without calls. Continues the turn that the
+ * log holds open (driver.md 2.8), else opens one with `message`. Logs the turn's end and returns it; throws the
+ * `SuspendReason` where the process ends first, and then the log stays open.
+ */
+export async function runTurn (agent: Agent, message: Block[], signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd> {
+  const { log } = agent
+  if (!openTurn(log.own)) {
+    log.append('turn/start', { turn: log.completedTurns + 1, origin: 'task' })
+    log.append('user/message', { content: message })
+  }
+  noteHeader(agent)
+  const turn = openTurn(log.own)?.turn ?? 1
+  const end = await runSteps(agent, turn, signal, onUsage)
+  if (signal.reason instanceof SuspendReason) throw signal.reason
+  const open = openTurn(log.own)
+  if (open?.step) log.append('step/end', { turn, step: open.step.step })
+  log.append('turn/end', { turn, ...end })
+  return end
+}
+
+/** Steps until the turn ends; the caller logs the end. */
+async function runSteps (agent: Agent, turn: number, signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd> {
+  for (;;) {
+    const open = openTurn(agent.log.own)
+    if (!open) throw new Error('a turn was closed from outside')
+    if (open.step?.message) {
+      await runCalls(agent, open.calls, signal)
+      if (signal.aborted) return endOf(signal)
+      agent.log.append('step/end', { turn, step: open.step.step })
+      if (agent.scope?.stopsTurn()) return { reason: 'completed' }
+      continue
+    }
+    const end = await nextStep(agent, open, signal, onUsage)
+    if (end) return end
+  }
+}
+
+/** Makes one model call. Returns the turn's end where the message asks for nothing more. */
+async function nextStep (agent: Agent, open: OpenTurn, signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd | undefined> {
+  if (signal.aborted) return endOf(signal)
+  const { log } = agent
+  const again = open.step
+  if (again) log.append('step/end', { turn: open.turn, step: again.step })
+  const own = log.own.slice(agent.ownFrom)
+  const limit = again ? undefined : await reachedLimit(agent, own)
+  if (limit) return { reason: 'error', error: outcome(limit.code, limit.message) }
+  if (signal.aborted) return endOf(signal)
+  const step = again?.step ?? open.steps + 1
+  const attempt = again ? again.attempt + retriesOf(own, again.step) + 1 : 1
+  log.append('step/start', { turn: open.turn, step, attempt })
+  const answer = await askModel(agent, step, attempt, signal)
+  const end = noteAnswer(agent, answer, signal)
+  agent.deltas.end()
+  if ('reply' in answer) onUsage(usageOf(log.own.slice(agent.ownFrom)))
+  return end
+}
+
+function noteAnswer (agent: Agent, answer: Answer, signal: AbortSignal): TurnEnd | undefined {
+  const model = agent.model.id
+  if (!('reply' in answer)) {
+    const aborted = 'aborted' in answer
+    if (aborted && signal.reason instanceof SuspendReason) return endOf(signal)
+    if (answer.partial !== '') {
+      const content = [{ type: 'text' as const, text: answer.partial }]
+      agent.log.append('assistant/message', { content, usage: noUsage(), model, stop: aborted ? 'aborted' : 'error' })
+    }
+    return aborted ? endOf(signal) : { reason: 'error', error: answer.failed }
+  }
+  const { reply } = answer
+  const usage = { ...reply.usage, steps: 1 }
+  const content = reply.stop === 'tool-calls' ? reply.content : reply.content.filter((part) => part.type !== 'tool-call')
+  agent.log.append('assistant/message', { content, usage, model: reply.model, stop: reply.stop })
+  switch (reply.stop) {
+    case 'end': return { reason: 'completed' }
+    case 'max-tokens': return { reason: 'max-tokens' }
+    case 'refusal': return { reason: 'refusal' }
+    case 'tool-calls': return undefined
+    default: return reply.stop satisfies never
+  }
+}
+
+/** Why the signal ended the turn: a limit is an error, everything else a cancellation (driver.md 2.5). */
+function endOf (signal: AbortSignal): TurnEnd {
+  const reason: unknown = signal.reason
+  return reason instanceof LimitReason ? { reason: 'error', error: outcome(reason.code, reason.message) } : { reason: 'aborted' }
+}
+
+async function reachedLimit (agent: Agent, own: readonly SessionEvent[]): Promise<LimitReason | undefined> {
+  const { steps, totalTokens, treeTokens } = agent.limits
+  const usage = usageOf(own)
+  if (steps !== undefined && usage.steps >= steps) return new LimitReason('LIMIT_STEPS', 'steps', steps)
+  if (totalTokens !== undefined && tokensOf(usage) >= totalTokens) return new LimitReason('LIMIT_TOKENS', 'totalTokens', totalTokens)
+  if (treeTokens !== undefined && await agent.treeTokens() >= treeTokens) return new LimitReason('LIMIT_TREE', 'treeTokens', treeTokens)
+  return undefined
+}
+
+const retriesOf = (events: readonly SessionEvent[], step: number): number =>
+  events.filter((event) => event.type === 'run/retry' && event.data.step === step).length
+
+/** Logs what the requests carry beside the messages, first and when it changed (driver.md 2.4). */
+function noteHeader (agent: Agent): void {
+  const header = { system: [...agent.system], tools: [...agent.tools.definitions], model: agent.model.id }
+  const own = agent.log.own.findLast((event) => event.type === 'request/header')
+  const last: EventMap['request/header'] | undefined = own?.type === 'request/header' ? own.data : undefined
+  if (last && canonicalJson({ ...header, reason: last.reason }) === canonicalJson(last)) return
+  agent.log.append('request/header', { ...header, reason: last ? 'changed' : 'first' })
+}
+

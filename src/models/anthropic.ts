@@ -1,0 +1,52 @@
+import type { Model } from '../core/model.ts'
+import { AnthropicDecoder } from './anthropic-reply.ts'
+import { encodeAnthropic } from './anthropic-request.ts'
+import { createClientOnce, NEVER_MS, secretsOf } from './client-options.ts'
+import type { Endpoint, Link } from './link.ts'
+import { streamUpstream } from './upstream.ts'
+
+const OFFICIAL = 'https://api.anthropic.com'
+
+/** Models behind a messages API. The base URL may end with `/v1` or not. The library is loaded at the first call. */
+export function createAnthropic (endpoint: Endpoint, link: Link, maxReplyBytes: number): (model: string) => Model {
+  const secrets = secretsOf(endpoint)
+  const client = createClientOnce(async () => {
+    const { Anthropic } = await import('@anthropic-ai/sdk')
+    return new Anthropic({
+      baseURL: (endpoint.baseUrl ?? OFFICIAL).replace(/\/(v1\/?)?$/, ''),
+      // A key must be given, or the library looks for one on the disk.
+      apiKey: endpoint.apiKey ?? 'none',
+      webhookKey: null,
+      fetch: link.fetch,
+      maxRetries: 0,
+      timeout: NEVER_MS,
+      logLevel: 'off',
+      defaultHeaders: {
+        'accept-encoding': 'identity',
+        'x-stainless-timeout': null,
+        ...(endpoint.apiKey === undefined ? { 'x-api-key': null, authorization: null } : {}),
+        ...endpoint.headers
+      }
+    })
+  })
+  return (model) => {
+    const id = `${endpoint.name}/${model}`
+    return {
+      id,
+      kind: 'anthropic',
+      stream: (request, signal) => streamUpstream({
+        model: id,
+        endpoint: endpoint.name,
+        secrets,
+        decoder: new AnthropicDecoder(request.messages, maxReplyBytes),
+        send: async (upstream) => {
+          const body = encodeAnthropic(request, model)
+          const { data, response } = await (await client()).post<AsyncIterable<unknown>>('/v1/messages', {
+            body, headers: { 'content-type': 'application/json' }, stream: true, signal: upstream
+          }).withResponse()
+          return { response, events: data }
+        }
+      }, signal)
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto'
+import { refuse } from '../core/errors.ts'
+import { noUsage } from '../core/events.ts'
+import type { ModelKind, Models } from '../core/model.ts'
+import type { Provider, SubagentRequest, SubagentRun } from '../core/provider.ts'
+import type { RunLimits, RunRecord } from '../core/run.ts'
+import type { Store } from '../core/store.ts'
+import type { Tool } from '../core/tool.ts'
+import type { ImportedTranscript, RawTranscript } from '../core/transcript.ts'
+import type { Caller, RunView } from './api.ts'
+import type { Registry } from './registry.ts'
+
+/** What the application calls stand on; tied together in app.ts. */
+export interface RunsContext {
+  store: Store
+  registry: Registry
+  models: Models
+  providers: {
+    list (): Provider[]
+    get (name: string): Provider | undefined
+    start (name: string, request: SubagentRequest): Promise<SubagentRun>
+  }
+  tools: readonly Tool[]
+  importTranscript: (raw: RawTranscript, options?: { firstTurn?: number }) => ImportedTranscript
+  /** Violations of a scripted model's script, each with a pointer below it. */
+  scriptViolations: (script: unknown) => string[]
+  limits: RunLimits
+  newId: () => string
+  now: () => number
+  /** Aborts when the service stops: what waits ends cleanly. */
+  closing: AbortSignal
+}
+
+/** Rows as readers get them, with what is counted over their trees. */
+export async function viewsOf ({ store }: RunsContext, tenant: string, records: readonly RunRecord[]): Promise<RunView[]> {
+  const ids = records.map((record) => record.id)
+  const [children, usage] = await Promise.all([store.runningChildren(tenant, ids), store.treeUsage(tenant, ids)])
+  return records.map((record) => ({ ...record, runningChildren: children.get(record.id) ?? 0, treeUsage: usage.get(record.id) ?? noUsage() }))
+}
+
+export const viewOf = async (context: RunsContext, record: RunRecord): Promise<RunView> =>
+  (await viewsOf(context, record.tenant, [record]))[0] as RunView
+
+/** The run's row as it is committed. Throws `RUN_NOT_FOUND`, also for another tenant's. */
+export async function findRun ({ store }: RunsContext, caller: Caller, id: string): Promise<RunRecord> {
+  const record = await store.getRun(caller.tenant, id)
+  if (!record) throw refuse('RUN_NOT_FOUND', { id })
+  return record
+}
+
+export const kindOf = (format: string | null): ModelKind | undefined =>
+  format === 'openai-chat' || format === 'anthropic' ? format : undefined
+
+/** Whether a key may use a model; a trailing `*` matches any rest. */
+export const mayUse = ({ models }: Caller, model: string): boolean =>
+  models === undefined || models.some((allowed) => allowed.endsWith('*') ? model.startsWith(allowed.slice(0, -1)) : allowed === model)
+
+/** Resolves after `ms`, at an abort of `signal` or at shutdown, or with `work`, whichever is first; leaves no timer and no listener. */
+export async function within (work: Promise<unknown>, { ms, signal, closing }: { ms: number, signal: AbortSignal, closing: AbortSignal }): Promise<void> {
+  const over = Promise.withResolvers<undefined>()
+  const end = (): void => over.resolve(undefined)
+  const timer = setTimeout(end, ms)
+  const signals = [signal, closing]
+  for (const each of signals) {
+    if (each.aborted) end()
+    else each.addEventListener('abort', end)
+  }
+  try {
+    await Promise.race([work, over.promise])
+  } finally {
+    clearTimeout(timer)
+    for (const each of signals) each.removeEventListener('abort', end)
+  }
+}
+
+/** A short name of a stream, so that a cursor of another one is told apart. */
+export const fingerprint = (stream: string): string => createHash('sha256').update(stream).digest('base64url').slice(0, 8)

@@ -1,0 +1,21 @@
+import { refuse } from '../core/errors.ts'
+import { fingerprint } from './context.ts'
+
+/** A place in a run's stream: `at` is the last event read (`seq`, or the tree's order); `end`: the stream is over there. */
+export interface Place { at: number, end: boolean }
+
+/** The opaque cursor of a place, bound to its stream (http-api.md 6.1). */
+export function cursorOf (runId: string, tree: boolean, { at, end }: Place): string {
+  return `${tree ? 't' : 'o'}${fingerprint(`${tree ? 'tree' : 'own'} ${runId}`)}.${at.toString(36)}${end ? '.' : ''}`
+}
+
+/** Reads a cursor. Throws `INVALID_REQUEST` for one of another stream, or for none at all. */
+export function placeOf (runId: string, tree: boolean, cursor: string): Place {
+  const [, stream, at, end] = /^([ot][A-Za-z0-9_-]{8})\.([0-9a-z]{1,11})(\.?)$/.exec(cursor) ?? []
+  const own = cursorOf(runId, tree, { at: 0, end: false }).slice(0, 9)
+  if (stream === undefined || at === undefined || stream !== own) {
+    const detail = stream === undefined ? 'after is not a cursor of this service' : 'after is a cursor of another stream'
+    throw refuse('INVALID_REQUEST', { detail, errors: [{ pointer: '/after', detail }] })
+  }
+  return { at: parseInt(at, 36), end: end === '.' }
+}

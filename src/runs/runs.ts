@@ -1,0 +1,35 @@
+import { answerTools } from './answers.ts'
+import type { Runs } from './api.ts'
+import { cancel, cancelMany, dispose } from './cancel.ts'
+import { mayUse, viewOf, findRun, type RunsContext } from './context.ts'
+import { list, relayOptions, tree, wait, waitTree } from './read.ts'
+import { appendSession, createSession, deleteSession, getSession } from './sessions.ts'
+import { createStart } from './start.ts'
+import { eventPage, stream } from './stream.ts'
+
+/** The application calls over one context; the same for every face. */
+export function createRuns (context: RunsContext): Runs {
+  return {
+    start: createStart(context),
+    get: async (caller, id) => await viewOf(context, await findRun(context, caller, id)),
+    list: (...args) => list(context, ...args),
+    tree: (...args) => tree(context, ...args),
+    wait: (...args) => wait(context, ...args),
+    waitTree: (...args) => waitTree(context, ...args),
+    relayOptions: (...args) => relayOptions(context, ...args),
+    cancel: (caller, id, reason) => cancel(context, caller, id, reason),
+    cancelMany: (...args) => cancelMany(context, ...args),
+    disconnected: async (caller, id) => { await cancel(context, caller, id, 'the client went away', 'disconnect') },
+    dispose: (...args) => dispose(context, ...args),
+    answerTools: (...args) => answerTools(context, ...args),
+    eventPage: (...args) => eventPage(context, ...args),
+    stream: (...args) => stream(context, ...args),
+    createSession: (...args) => createSession(context, ...args),
+    getSession: (...args) => getSession(context, ...args),
+    appendSession: (...args) => appendSession(context, ...args),
+    deleteSession: (...args) => deleteSession(context, ...args),
+    providers: () => context.providers.list().map(({ name, capabilities, inheritsParentContext }) => ({ name, available: true, capabilities, inheritsParentContext })),
+    tools: () => context.tools.map((tool) => tool.definition),
+    models: (caller) => context.models.list().filter((model) => mayUse(caller, model.id))
+  }
+}

@@ -1,0 +1,128 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { refuse } from '../core/errors.ts'
+import type { NewEvent, SessionEvent } from '../core/events.ts'
+import { unavailable } from './commit-queue.ts'
+import type { Positions } from './positions.ts'
+import { lengthOf, type GetSegment, type SegmentRow } from './segment-rows.ts'
+import { createSeedFinder, type SegmentSeed } from './seeds.ts'
+
+/**
+ * Logs as shared segments (driver.md 3.7): a base prefix by reference, own events after it. PRIVATE: touches `segments` and
+ * `events`; garbage.ts removes from them, seeds.ts and tree.ts read them.
+ */
+export interface Segments {
+  /** A segment that a session stands for, after `seed` events of another. */
+  create (seed?: SegmentSeed): number
+  /** A segment that only those forks keep which refer to it. */
+  createShared (events: readonly EncodedEvent[]): SegmentSeed
+  /** The first `length` events of an owned segment; `undefined` when they are not there (any more). */
+  seedOf (segment: number, length: number): SegmentSeed | undefined
+  state (segment: number): SegmentState | undefined
+  /** Throws unless an event `seq` is the log's next; writes nothing. */
+  checkNext (segment: number, seq: number): void
+  /** Adds events at the end; a `turn/end` among them moves the completed length. */
+  append (segment: number, events: readonly EncodedEvent[]): void
+  /** The next events of [from, to), at most `limit`; none of a segment that nobody owns. */
+  read (segment: number, from: number, to: number, limit: number): SessionEvent[]
+}
+
+export interface SegmentState { length: number, completedLength: number, turns: number }
+/** An event as its row holds it; made when the write is asked for, so that later changes of the object do not matter. */
+export interface EncodedEvent { seq: number, time: number, type: string, data: string, /** Of a `turn/end`. */ turn?: number }
+
+export function encodeEvents (events: readonly SessionEvent[]): EncodedEvent[] {
+  return events.map((event, i) => {
+    const expected = (events[0] as SessionEvent).seq + i
+    if (event.seq !== expected) throw new Error(`an append's events must be contiguous: ${event.seq} where ${expected} follows`)
+    const row = { seq: event.seq, time: event.time, type: event.type, data: JSON.stringify(event.data) }
+    return event.type === 'turn/end' ? { ...row, turn: event.data.turn } : row
+  })
+}
+
+export const encodeNewEvents = (events: readonly NewEvent[], from: number, time: number): EncodedEvent[] =>
+  encodeEvents(events.map((event, i) => ({ ...event, seq: from + i, time }) as SessionEvent))
+
+export function createSegments (db: DatabaseSync, positions: Positions): Segments {
+  const sql = {
+    get: db.prepare(`SELECT base, base_length, completed_length, turns, owned,
+      (SELECT max(seq) FROM events WHERE segment = segments.id) AS last FROM segments WHERE id = ?`),
+    insert: db.prepare('INSERT INTO segments (id, base, base_length, completed_length, turns, owned) VALUES (?, ?, ?, ?, ?, ?)'),
+    complete: db.prepare('UPDATE segments SET completed_length = ?, turns = ? WHERE id = ?'),
+    event: db.prepare('INSERT INTO events (segment, seq, pos, type, time, data) VALUES (?, ?, ?, ?, ?, ?)')
+  }
+  const get: GetSegment = (id) => sql.get.get(id) as unknown as SegmentRow | undefined
+
+  function create (seed: SegmentSeed | undefined, owned: 0 | 1): number {
+    const id = positions.next()
+    sql.insert.run(id, seed?.base ?? null, seed?.length ?? 0, seed?.completed ?? 0, seed?.turns ?? 0, owned)
+    return id
+  }
+
+  function append (segment: number, events: readonly EncodedEvent[]): void {
+    let end: EncodedEvent | undefined
+    for (const event of events) {
+      sql.event.run(segment, event.seq, positions.next(), event.type, event.time, event.data)
+      if (event.turn !== undefined) end = event
+    }
+    if (end?.turn !== undefined) sql.complete.run(end.seq + 1, end.turn, segment)
+  }
+
+  return {
+    create: (seed) => create(seed, 1),
+    createShared (events) {
+      const base = create(undefined, 0)
+      append(base, events)
+      const { completed_length: completed, turns } = get(base) as SegmentRow
+      return { base, length: events.length, completed, turns }
+    },
+    seedOf: createSeedFinder(db, get),
+    state (segment) {
+      const row = get(segment)
+      return row && { length: lengthOf(row), completedLength: row.completed_length, turns: row.turns }
+    },
+    checkNext (segment, seq) {
+      const row = get(segment)
+      if (!row || row.owned === 0) throw refuse('SESSION_NOT_FOUND', { id: `segment ${segment}` })
+      const next = lengthOf(row)
+      // An earlier append of this log was lost: what follows it must not leave a hole.
+      if (seq !== next) throw unavailable(new Error(`append of event ${seq} to segment ${segment}: its next is ${next}`))
+    },
+    append,
+    read: createReader(db, get)
+  }
+}
+
+type EventRow = [seq: number, type: string, time: number, data: string]
+
+function createReader (db: DatabaseSync, get: GetSegment): Segments['read'] {
+  const rows = db.prepare(`SELECT seq, type, time, data FROM events
+    WHERE segment = ? AND seq >= ? AND seq < ? ORDER BY seq LIMIT ?`)
+  rows.setReturnArrays(true)
+
+  /** The segments that hold [from, to), the oldest first. */
+  function partsOf (segment: number, from: number, to: number): { segment: number, from: number, to: number }[] {
+    const parts = []
+    let id: number | null = segment
+    let end = to
+    while (id !== null && from < end) {
+      const row: SegmentRow | undefined = get(id)
+      if (!row || (id === segment && row.owned === 0)) return []
+      if (row.base_length < end) parts.unshift({ segment: id, from: Math.max(from, row.base_length), to: end })
+      end = Math.min(end, row.base_length)
+      id = row.base
+    }
+    return parts
+  }
+
+  return (segment, from, to, limit) => {
+    const events: SessionEvent[] = []
+    for (const part of partsOf(segment, from, to)) {
+      if (events.length >= limit) break
+      for (const row of rows.all(part.segment, part.from, part.to, limit - events.length)) {
+        const [seq, type, time, data] = row as unknown as EventRow
+        events.push({ type, seq, time, data: JSON.parse(data) } as SessionEvent)
+      }
+    }
+    return events
+  }
+}

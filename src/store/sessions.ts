@@ -1,0 +1,82 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { SessionHeader } from '../core/events.ts'
+import type { SessionRecord } from '../core/run.ts'
+import type { Garbage } from './garbage.ts'
+import type { Segments } from './segments.ts'
+
+/**
+ * Conversations: a host's own and those of runs. PRIVATE: touches `sessions` (host-sessions.ts writes a host's own); reads
+ * `runs` to see who needs one.
+ */
+export interface Sessions {
+  segmentOf (tenant: string, id: string): number | undefined
+  /** The session that a run makes. */
+  insertOwn (tenant: string, id: string, segment: number, header: string): void
+  get (tenant: string, id: string): SessionRecord | undefined
+  /** Unreadable from here on. */
+  remove (tenant: string, id: string): void
+  /** Removes up to `limit` hosts' sessions that nobody touched since `before` and no run has as parent; how many. */
+  expire (before: number, limit: number): number
+}
+
+interface SessionRow {
+  segment: number
+  header: string
+  registered: number
+  length: number
+  model: string | null
+  format: string | null
+  metadata: string
+  tail: string
+}
+
+export function createSessions (db: DatabaseSync, segments: Segments, garbage: Garbage, now: () => number): Sessions {
+  const sql = {
+    insert: db.prepare(`INSERT INTO sessions (tenant, id, segment, header, registered, touched_at, length, metadata, tail)
+      VALUES (?, ?, ?, ?, 0, ?, 0, '{}', '[]')`),
+    segment: db.prepare('SELECT segment FROM sessions WHERE tenant = ? AND id = ?'),
+    get: db.prepare(`SELECT segment, header, registered, length, model, format, metadata, tail FROM sessions
+      WHERE tenant = ? AND id = ?`),
+    remove: db.prepare('DELETE FROM sessions WHERE tenant = ? AND id = ?'),
+    expired: db.prepare(`SELECT tenant, id FROM sessions WHERE registered = 1 AND touched_at <= ? AND NOT EXISTS
+      (SELECT 1 FROM runs WHERE runs.tenant = sessions.tenant AND runs.parent_session = sessions.id) LIMIT ?`)
+  }
+  const segmentOf = (tenant: string, id: string): number | undefined => sql.segment.get(tenant, id)?.segment as number | undefined
+
+  function remove (tenant: string, id: string): void {
+    const segment = segmentOf(tenant, id)
+    if (segment === undefined) return
+    sql.remove.run(tenant, id)
+    garbage.release(segment)
+  }
+
+  return {
+    segmentOf,
+    insertOwn: (tenant, id, segment, header) => { sql.insert.run(tenant, id, segment, header, now()) },
+    get (tenant, id) {
+      const row = sql.get.get(tenant, id) as SessionRow | undefined
+      const state = row && segments.state(row.segment)
+      if (!row || !state) return undefined
+      return {
+        id,
+        tenant,
+        segment: row.segment,
+        header: JSON.parse(row.header) as SessionHeader,
+        registered: row.registered === 1,
+        length: row.registered === 1 ? row.length : state.length,
+        completedLength: state.completedLength,
+        turns: state.turns,
+        tail: JSON.parse(row.tail) as string[],
+        model: row.model === null ? null : JSON.parse(row.model) as string,
+        format: row.format,
+        metadata: JSON.parse(row.metadata) as Record<string, string>
+      }
+    },
+    remove,
+    expire (before, limit) {
+      const rows = sql.expired.all(before, limit) as { tenant: string, id: string }[]
+      for (const { tenant, id } of rows) remove(tenant, id)
+      return rows.length
+    }
+  }
+}

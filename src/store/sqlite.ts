@@ -1,0 +1,109 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { Store } from '../core/store.ts'
+import { CommitQueue, type Transaction } from './commit-queue.ts'
+import { isStoreFault, openDatabase } from './connection.ts'
+import { createGarbage } from './garbage.ts'
+import { createHostSessions } from './host-sessions.ts'
+import { createKeys } from './keys.ts'
+import { createPositions, type Positions } from './positions.ts'
+import { createReads } from './reads.ts'
+import { createRunPatches, type RunPatches } from './run-patches.ts'
+import { createRunWrites } from './runs.ts'
+import { createSegments } from './segments.ts'
+import { createSessions } from './sessions.ts'
+import { sweep } from './sweep.ts'
+
+/**
+ * The embedded store: one SQLite file, one connection, one writer. PRIVATE: wires the modules of this folder and touches no
+ * table but `counters`, to try a write. Reads see what is committed; nothing is kept in memory of what the file holds.
+ */
+export interface SqliteStoreOptions {
+  /** A file, made with its folder where missing; `:memory:` for a store that goes with the process. */
+  path: string
+  now: () => number
+  /** How long a settled run stays where its patch does not say, and a host's session that nobody touches. */
+  retentionMs?: number
+  /** Told of each failure of the store itself (disk full, I/O error), once. */
+  onFault?: (error: unknown) => void
+  /** The file grows no further; past it writes fail as on a full disk. */
+  maxBytes?: number
+}
+
+/** Opens the store. Rejects with an `Error` that names the path and what to do about it. */
+export async function openSqliteStore (options: SqliteStoreOptions): Promise<Store> {
+  const db = openDatabase(options.path, options.maxBytes)
+  try {
+    return createStore(db, options)
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+function createStore (db: DatabaseSync, { now, retentionMs, onFault = () => {} }: SqliteStoreOptions): Store {
+  const positions = createPositions(db)
+  const patches = createRunPatches(db)
+  const segments = createSegments(db, positions)
+  const garbage = createGarbage(db)
+  const keys = createKeys(db, now)
+  const sessions = createSessions(db, segments, garbage, now)
+  const hostSessions = createHostSessions({ db, segments, sessions, keys, now })
+  const runs = createRunWrites({ db, segments, sessions, keys, patches, now, retentionMs })
+  const queue = new CommitQueue(createTransaction(db, positions, patches, onFault))
+  const pinged = db.prepare("UPDATE counters SET value = value + 1 WHERE name = 'ping'")
+  let closing: Promise<void> | undefined
+
+  return {
+    publish: async (publication) => queue.write(runs.publish(publication)),
+    append: async (append) => queue.write(runs.append(append)),
+    patchRun: async (tenant, id, patch) => queue.write(runs.patch(tenant, id, patch)),
+    deleteRuns: async (tenant, ids) => queue.write(runs.remove(tenant, [...ids])),
+    createSession: async (session, key) => queue.write(hostSessions.create(session, key)),
+    appendSession: async (tenant, id, after, growth, key) => queue.write(hostSessions.grow(tenant, id, after, growth, key)),
+    deleteSession: async (tenant, id) => queue.write(() => sessions.remove(tenant, id)),
+    ...createReads({ db, segments, sessions, keys, onFault, isClosed: () => closing !== undefined }),
+    sweep: (at) => sweep({ queue, runs, sessions, garbage, keys, retentionMs }, at),
+    ping: () => queue.write(() => { pinged.run() }),
+    close () {
+      closing ??= new Promise((resolve) => {
+        queue.close()
+        closeDatabase(db, onFault)
+        resolve()
+      })
+      return closing
+    }
+  }
+}
+
+type OnFault = (error: unknown) => void
+
+function createTransaction (db: DatabaseSync, positions: Positions, patches: RunPatches, onFault: OnFault): Transaction {
+  const begin = db.prepare('BEGIN IMMEDIATE')
+  const commit = db.prepare('COMMIT')
+  const rollback = db.prepare('ROLLBACK')
+  return {
+    begin: () => { begin.run() },
+    commit () {
+      patches.flush()
+      commit.run()
+    },
+    rollback () {
+      patches.forget()
+      positions.forget()
+      if (db.isTransaction) rollback.run()
+    },
+    isStoreFault,
+    onFault
+  }
+}
+
+/** The write-ahead log goes into the file; where that fails it stays beside it, and the next start reads it. */
+function closeDatabase (db: DatabaseSync, onFault: OnFault): void {
+  try {
+    db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  } catch (error) {
+    onFault(error)
+  } finally {
+    db.close()
+  }
+}
