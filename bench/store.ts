@@ -38,14 +38,11 @@ async function writeRun (store: Store): Promise<void> {
   const { segment } = await store.publish(publicationOf(id))
   const events = Array.from({ length: 10 }, (_, seq) => message(seq))
   const result = { output: [text('done')], stopReason: 'completed' as const, usage: noUsage() }
+  const settled = { status: 'settled' as const, stopReason: result.stopReason, settledAt: Date.now(), expiresAt: Date.now(), result }
   await Promise.all([
     store.append({ segment, events: events.slice(0, 4), run: { tenant: 'default', id, patch: { startedAt: Date.now() } } }),
     store.append({ segment, events: events.slice(4, 7) }),
-    store.append({
-      segment,
-      events: events.slice(7),
-      run: { tenant: 'default', id, patch: { status: 'settled', stopReason: 'completed', settledAt: Date.now(), expiresAt: Date.now(), result } }
-    })
+    store.append({ segment, events: events.slice(7), run: { tenant: 'default', id, patch: settled } })
   ])
 }
 

@@ -42,7 +42,9 @@ const runFields = {
   parent: closed({ runId: nullable(Id), sessionId: nullable(Id) }),
   rootId: Id,
   model: Type.String({ examples: ['scripted/demo'] }),
-  seed: closed({ turns: Type.Integer({ minimum: 0 }), events: Type.Integer({ minimum: 0 }) }, { description: 'What was inherited.' }),
+  seed: closed(
+    { turns: Type.Integer({ minimum: 0 }), events: Type.Integer({ minimum: 0 }) }, { description: 'What was inherited.' }
+  ),
   notices: Type.Array(Type.String(), { description: 'What the service decided by itself, in words.' }),
   createdAt: Time,
   startedAt: nullable(Time),
@@ -60,7 +62,9 @@ const runFields = {
 }
 export const Run = closed({
   ...runFields, result: Type.Optional(nullable(ref(Result)))
-}, { $id: 'Run', description: 'One task, one result. `result` stands in answers of a start that waited and of `include=result`.' })
+}, {
+  $id: 'Run', description: 'One task, one result. `result` stands in answers of a start that waited and of `include=result`.'
+})
 
 export const RunTree = Type.Unsafe<unknown>({
   $id: 'RunTree',
@@ -76,10 +80,14 @@ export const RunList = closed({
 export const Starting = closed({
   id: Id, status: Type.Literal('starting')
 }, { $id: 'Starting', description: 'The run was still starting: its start answers `409 START_ABORTED`.' })
-export const Matched = closed({ matched: Type.Integer({ minimum: 0, description: 'How many runs were asked to stop.' }) }, { $id: 'Matched' })
+export const Matched = closed(
+  { matched: Type.Integer({ minimum: 0, description: 'How many runs were asked to stop.' }) }, { $id: 'Matched' }
+)
 
 const LoggedEvent = closed({
-  runId: Id, seq: Type.Integer({ minimum: 0 }), time: Time, type: Type.String({ examples: ['assistant/message'] }), data: anyJson()
+  runId: Id, seq: Type.Integer({ minimum: 0 }), time: Time, type: Type.String(
+    { examples: ['assistant/message'] }
+  ), data: anyJson()
 }, { $id: 'LoggedEvent', description: 'One event of the log.' })
 export const EventPage = closed({
   events: Type.Array(ref(LoggedEvent)),
@@ -88,7 +96,9 @@ export const EventPage = closed({
 }, { $id: 'EventPage' })
 
 export const SessionLength = closed({
-  id: Id, length: Type.Integer({ minimum: 0, description: 'Messages that the host gave.' }), turns: Type.Integer({ minimum: 0, description: 'Completed turns.' })
+  id: Id, length: Type.Integer({ minimum: 0, description: 'Messages that the host gave.' }), turns: Type.Integer(
+    { minimum: 0, description: 'Completed turns.' }
+  )
 }, { $id: 'SessionLength' })
 export const Session = closed({
   id: Id,
@@ -104,7 +114,9 @@ export const Session = closed({
 }, { $id: 'Session' })
 
 export const Service = closed({ version: Type.String(), features: Type.Array(Type.String()) }, { $id: 'Service' })
-const Capabilities = closed({ outputSchema: Type.Boolean(), depthLimit: Type.Boolean(), toolFilter: Type.Boolean(), persona: Type.Boolean() })
+const Capabilities = closed(
+  { outputSchema: Type.Boolean(), depthLimit: Type.Boolean(), toolFilter: Type.Boolean(), persona: Type.Boolean() }
+)
 export const Providers = closed({
   providers: Type.Array(closed({
     name: Type.String(),
@@ -119,13 +131,18 @@ export const Tools = closed({
 }, { $id: 'Tools' })
 export const Models = closed({
   models: Type.Array(closed({
-    id: Type.String(), endpoint: Type.String(), kind: oneOf(['openai-chat', 'anthropic', 'scripted'] as const), default: Type.Boolean()
+    id: Type.String(), endpoint: Type.String(), kind: oneOf(
+      ['openai-chat', 'anthropic', 'scripted'] as const
+    ), default: Type.Boolean()
   }))
 }, { $id: 'Models' })
-export const Agents = closed({ agents: Type.Array(closed({ name: Type.String(), description: Type.String() })) }, { $id: 'Agents' })
+export const Agents = closed(
+  { agents: Type.Array(closed({ name: Type.String(), description: Type.String() })) }, { $id: 'Agents' }
+)
 export const Health = closed({ status: Type.String({ examples: ['ok'] }) }, { $id: 'Health' })
 
 export const ANSWERS = [
-  PendingToolCall, Result, Unsettled, Run, RunTree, RunList, Starting, Matched, LoggedEvent, EventPage, SessionLength, Session, Service,
+  PendingToolCall, Result, Unsettled, Run, RunTree, RunList, Starting, Matched, LoggedEvent, EventPage, SessionLength, Session,
+  Service,
   Providers, Tools, Models, Agents, Health
 ]

@@ -7,8 +7,10 @@ export const INFO = {
   version: '1.0.0',
   license: { name: 'MIT', identifier: 'MIT' },
   description: 'Run subagents over HTTP: spawn, fork, watch, cancel, and relay what comes back word for word.\n\n' +
-    'JSON is camelCase, times are ISO 8601 UTC, ids are opaque. Unknown fields and parameters, duplicate keys and `__proto__` are refused by name, ' +
-    'and nothing is coerced. Every answer that is not 2xx is `application/problem+json` with a `toolResult` that a host can hand to its model unchanged. ' +
+    'JSON is camelCase, times are ISO 8601 UTC, ids are opaque. Unknown fields and parameters, duplicate keys and ' +
+    '`__proto__` are refused by name, ' +
+    'and nothing is coerced. Every answer that is not 2xx is `application/problem+json` with a `toolResult` that a host can ' +
+    'hand to its model unchanged. ' +
     'Request bodies may be gzip. Within `/v1` there are only additions.'
 }
 export const TAGS = [
@@ -78,21 +80,33 @@ function addExamples ({ operationId, parameters = [], requestBody }: Operation):
 
 function addHeaders (operationId: string, status: string, response: Response): void {
   response.headers = { ...response.headers, 'X-Request-Id': REQUEST_ID }
-  if (['202', '429', '503'].includes(status) && operationId !== 'cancelRuns' && operationId !== 'cancelRun') response.headers['Retry-After'] = RETRY_AFTER
+  if (
+    ['202', '429', '503'].includes(status) && operationId !== 'cancelRuns' && operationId !== 'cancelRun'
+  ) response.headers['Retry-After'] = RETRY_AFTER
   if (status === '401') response.headers['WWW-Authenticate'] = header('`Bearer`.')
   if (operationId === 'startRun' || operationId === 'createSession') {
     if (status === '201' || status === '200') response.headers['Location'] = header('The path of what was made.')
-    if (status === '200') response.headers['Idempotency-Replayed'] = header('`true`: the answer of an earlier request with this key.')
+    if (status === '200') response.headers['Idempotency-Replayed'] = header(
+      '`true`: the answer of an earlier request with this key.'
+    )
   }
-  if ((operationId === 'startRun' && (status === '201' || status === '200')) || (operationId === 'answerTools' && status === '200')) {
+  if (
+    (operationId === 'startRun' && (status === '201' || status === '200')) || (operationId === 'answerTools' && status === '200')
+  ) {
     response.headers['Preference-Applied'] = header('`wait=<seconds>` that was used.')
   }
 }
 
 function addMediaTypes ({ operationId, responses }: Operation): void {
-  const stream = { schema: { type: 'string', description: 'Server-sent events: `id` (a cursor), `event`, `data` (JSON `{runId, seq, time, type, data}`).' } }
+  const stream = {
+    schema: {
+      type: 'string', description: 'Server-sent events: `id` (a cursor), `event`, `data` (JSON `{runId, seq, time, type, data}`).'
+    }
+  }
   for (const [status, response] of Object.entries(responses)) {
-    const streams = (operationId === 'startRun' && (status === '201' || status === '200')) || (operationId === 'readEvents' && status === '200')
+    const streams = (operationId === 'startRun' && (status === '201' || status === '200')) || (
+      operationId === 'readEvents' && status === '200'
+    )
     if (streams && response.content) response.content['text/event-stream'] = stream
   }
 }

@@ -7,7 +7,9 @@ const WAITING_RUN = '0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f13'
 const SESSION = '0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f14'
 
 interface Example { summary: string, description?: string, value: unknown }
-interface OperationExamples { body?: Record<string, Example>, id?: string, query?: Record<string, unknown>, headers?: Record<string, string> }
+interface OperationExamples {
+  body?: Record<string, Example>, id?: string, query?: Record<string, unknown>, headers?: Record<string, string>
+}
 
 const transcript = {
   format: 'openai-chat',
@@ -16,7 +18,10 @@ const transcript = {
     { role: 'user', content: 'Where is the depth checked?' },
     { role: 'assistant', content: 'In src/core/depth.ts.' },
     { role: 'user', content: 'Have somebody review it.' },
-    { role: 'assistant', content: null, tool_calls: [{ id: 'call_9', type: 'function', function: { name: 'delegate', arguments: '{"task":"review"}' } }] }
+    {
+      role: 'assistant', content: null,
+      tool_calls: [{ id: 'call_9', type: 'function', function: { name: 'delegate', arguments: '{"task":"review"}' } }]
+    }
   ]
 }
 const readFile = {
@@ -44,7 +49,13 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
         description: 'The scripted model calls it; the run then waits for `POST /v1/runs/{id}/tool-results`.',
         value: {
           id: WAITING_RUN, task: 'Read the README.', label: 'docs', tools: [readFile],
-          agentOptions: { model: 'scripted/demo', script: [{ call: { name: 'read_file', input: { path: 'README.md' }, id: 'call_1' } }, { say: 'It is a service for subagents.' }] }
+          agentOptions: {
+            model: 'scripted/demo',
+            script: [
+              { call: { name: 'read_file', input: { path: 'README.md' }, id: 'call_1' } },
+              { say: 'It is a service for subagents.' }
+            ]
+          }
         }
       },
       fork: {
@@ -59,10 +70,16 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
         summary: 'A structured result',
         value: {
           task: 'Judge the plan.', label: 'docs', outputSchema: verdict,
-          agentOptions: { model: 'scripted/demo', script: [{ call: { name: 'structured_output', input: { verdict: 'good', reasons: ['short'] } } }] }
+          agentOptions: {
+            model: 'scripted/demo',
+            script: [{ call: { name: 'structured_output', input: { verdict: 'good', reasons: ['short'] } } }]
+          }
         }
       },
-      blocks: { summary: 'Content blocks', value: { task: [{ type: 'text', text: 'Say hello.' }], metadata: { ticket: 'A-17' }, maxDepth: 3 } }
+      blocks: {
+        summary: 'Content blocks',
+        value: { task: [{ type: 'text', text: 'Say hello.' }], metadata: { ticket: 'A-17' }, maxDepth: 3 }
+      }
     }
   },
   listRuns: { query: { limit: 20 } },
@@ -78,11 +95,27 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
     headers: { prefer: 'wait=10' },
     body: { text: { summary: 'A text', value: { results: [{ toolCallId: 'call_1', content: '# subagentd' }] } } }
   },
-  createSession: { body: { chat: { summary: 'A chat', value: { transcript, metadata: { ticket: 'A-17' } } }, empty: { summary: 'An empty one', value: {} } } },
+  createSession: {
+    body: {
+      chat: { summary: 'A chat', value: { transcript, metadata: { ticket: 'A-17' } } },
+      empty: { summary: 'An empty one', value: {} }
+    }
+  },
   getSession: { id: SESSION },
   appendSession: {
     id: SESSION,
-    body: { turn: { summary: 'One more turn', value: { after: 5, messages: [{ role: 'tool', tool_call_id: 'call_9', content: 'It is sound.' }, { role: 'assistant', content: 'The review found nothing.' }] } } }
+    body: {
+      turn: {
+        summary: 'One more turn',
+        value: {
+          after: 5,
+          messages: [
+            { role: 'tool', tool_call_id: 'call_9', content: 'It is sound.' },
+            { role: 'assistant', content: 'The review found nothing.' }
+          ]
+        }
+      }
+    }
   },
   deleteSession: { id: SESSION }
 }

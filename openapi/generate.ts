@@ -23,9 +23,15 @@ export async function generate (): Promise<string> {
     log: pino({ level: 'silent' })
   }, (bare) => {
     void bare.register(swagger, {
-      openapi: { openapi: '3.1.0', info: INFO, tags: TAGS, security: SECURITY, components: { securitySchemes: SECURITY_SCHEMES, headers: HEADERS } },
+      openapi: {
+        openapi: '3.1.0', info: INFO, tags: TAGS, security: SECURITY,
+        components: { securitySchemes: SECURITY_SCHEMES, headers: HEADERS }
+      },
       convertConstToEnum: false,
-      refResolver: { buildLocalReference: (schema, _uri, _fragment, index) => String(schema['$id'] ?? `def-${index}`) }
+      refResolver: {
+        buildLocalReference: (schema, _uri, _fragment, index) =>
+          typeof schema['$id'] === 'string' ? schema['$id'] : `def-${index}`
+      }
     })
   })
   try {

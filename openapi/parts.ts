@@ -20,7 +20,9 @@ export const anyObject = (options: object = {}) => Type.Unsafe<{ [key: string]: 
 
 export const Time = Type.String({ format: 'date-time', description: 'ISO 8601, UTC.', examples: ['2026-11-30T12:00:00.000Z'] })
 export const Uuid = Type.String({ description: 'A UUID.', examples: ['0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f12'] })
-export const Id = Type.String({ description: 'Opaque; unique in the tenant.', examples: ['0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f12'] })
+export const Id = Type.String(
+  { description: 'Opaque; unique in the tenant.', examples: ['0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f12'] }
+)
 
 const TextBlock = closed({ type: Type.Literal('text'), text: Type.String() }, { title: 'Text' })
 const ImageBlock = closed({

@@ -54,22 +54,32 @@ export const Problem = Type.Object({
   title: Type.String({ examples: ['Delegation depth exceeded'] }),
   status: Type.Integer({ minimum: 400, maximum: 599, examples: [422] }),
   detail: Type.String({ examples: ['subagent depth 4 exceeds maxDepth 3'] }),
-  code: oneOf(REFUSAL_CODES, { description: 'Stable; new ones may come: read unknown ones by `status`.', examples: ['DEPTH_EXCEEDED'] }),
+  code: oneOf(
+    REFUSAL_CODES, { description: 'Stable; new ones may come: read unknown ones by `status`.', examples: ['DEPTH_EXCEEDED'] }
+  ),
   requestId: Type.String({ description: 'Also in `X-Request-Id`; the service\'s log has the cause under it.' }),
   retryable: Type.Boolean({ description: 'The same request may succeed later; retry with the same `Idempotency-Key`.' }),
   errors: Type.Optional(Type.Array(closed({
-    pointer: Type.String({ description: 'Where, as an RFC 6901 pointer into the body, or `/<name>` of a query parameter.', examples: ['/task'] }),
+    pointer: Type.String(
+      { description: 'Where, as an RFC 6901 pointer into the body, or `/<name>` of a query parameter.', examples: ['/task'] }
+    ),
     detail: Type.String({ examples: ['is required'] })
   }))),
   toolResult: ref(ToolResult),
   ...Relay
-}, { $id: 'Problem', description: 'RFC 9457, with the text that a host relays to its model unchanged. Facts of the case may stand beside these members.' })
+}, {
+  $id: 'Problem',
+  description: 'RFC 9457, with the text that a host relays to its model unchanged. Facts of the case may stand beside these ' +
+    'members.'
+})
 
 const ALWAYS: readonly RefusalCode[] = ['INVALID_REQUEST', 'UNAUTHENTICATED', 'FORBIDDEN', 'INTERNAL', 'STORE_UNAVAILABLE']
 const WITH_BODY: readonly RefusalCode[] = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE']
 
 /** The problem answers of a route, by status, for its schema. */
-export function problems (codes: readonly RefusalCode[], options: { body?: boolean, open?: boolean } = {}): Record<string, object> {
+export function problems (codes: readonly RefusalCode[], options: {
+  body?: boolean, open?: boolean
+} = {}): Record<string, object> {
   const all = options.open ? [...codes] : [...ALWAYS, ...codes, ...options.body ? WITH_BODY : []]
   const byStatus: Record<string, RefusalCode[]> = {}
   for (const code of all) {

@@ -36,10 +36,10 @@ export function takeJsonBodies (app: FastifyInstance, maxBytes: number): void {
 }
 
 function parse (request: FastifyRequest, text: string, parser: Parse): unknown {
-  const { value, faults, raw } = parser(text)
-  if (faults.length > 0) throw invalid(faults)
-  request.verbatim = { text: (pointer) => raw(pointer) ?? 'null' }
-  return value
+  const parsed = parser(text)
+  if (parsed.faults.length > 0) throw invalid(parsed.faults)
+  request.verbatim = { text: (pointer) => parsed.raw(pointer) ?? 'null' }
+  return parsed.value
 }
 
 function checkCharset (contentType: string): void {

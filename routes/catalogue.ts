@@ -15,18 +15,29 @@ export const catalogueRoutes = (tools: RouteTools): Plugin => async (app) => {
   const schema = { tags: ['catalogue'], querystring: NoQuery }
 
   app.get('/v1', {
-    config, schema: { ...schema, operationId: 'getService', summary: 'Version and features', response: { 200: ref(Service), ...responses } }
+    config, schema: {
+      ...schema, operationId: 'getService', summary: 'Version and features', response: { 200: ref(Service), ...responses }
+    }
   }, async () => ({ version, features: FEATURES }))
   app.get('/v1/providers', {
-    config, schema: { ...schema, operationId: 'listProviders', summary: 'How children can be made', response: { 200: ref(Providers), ...responses } }
+    config, schema: {
+      ...schema, operationId: 'listProviders', summary: 'How children can be made',
+      response: { 200: ref(Providers), ...responses }
+    }
   }, async () => ({ providers: runs.providers() }))
   app.get('/v1/tools', {
-    config, schema: { ...schema, operationId: 'listTools', summary: 'Tools of this deployment', response: { 200: ref(Tools), ...responses } }
+    config, schema: {
+      ...schema, operationId: 'listTools', summary: 'Tools of this deployment', response: { 200: ref(Tools), ...responses }
+    }
   }, async () => ({ tools: runs.tools().map(({ name, description, inputSchema }) => ({ name, description, inputSchema })) }))
   app.get('/v1/models', {
-    config, schema: { ...schema, operationId: 'listModels', summary: 'Models of this deployment', response: { 200: ref(Models), ...responses } }
+    config, schema: {
+      ...schema, operationId: 'listModels', summary: 'Models of this deployment', response: { 200: ref(Models), ...responses }
+    }
   }, async (request) => ({ models: runs.models(request.caller) }))
   app.get('/v1/agents', {
-    config, schema: { ...schema, operationId: 'listAgents', summary: 'Agents of this deployment', response: { 200: ref(Agents), ...responses } }
+    config, schema: {
+      ...schema, operationId: 'listAgents', summary: 'Agents of this deployment', response: { 200: ref(Agents), ...responses }
+    }
   }, async () => ({ agents: [] }))
 }

@@ -7,8 +7,8 @@ import type { Plugin } from './context.ts'
 
 const DOCUMENT = new URL('../openapi/openapi.json', import.meta.url)
 /** Nothing on the page comes from, or goes, elsewhere. Swagger UI writes inline styles. */
-const CSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
-  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const CSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+  "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const ASSETS: Readonly<Record<string, string>> = {
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
@@ -32,7 +32,9 @@ const PAGE = `<!doctype html>
 </body>
 </html>
 `
-const START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#docs', deepLinking: true, validatorUrl: null, tryItOutEnabled: true })
+const START = `SwaggerUIBundle({
+  url: '/openapi.json', dom_id: '#docs', deepLinking: true, validatorUrl: null, tryItOutEnabled: true
+})
 `
 
 export const docsRoutes: Plugin = async (app) => {
@@ -43,7 +45,8 @@ export const docsRoutes: Plugin = async (app) => {
     safely(reply).type('application/json; charset=utf-8').send(createReadStream(DOCUMENT)))
   app.get('/docs', { config, schema: hidden }, async (_, reply) => safely(reply).type('text/html; charset=utf-8').send(PAGE))
   app.get('/docs/', { config, schema: hidden }, async (_, reply) => reply.redirect('/docs', 308))
-  app.get('/docs/start.js', { config, schema: hidden }, async (_, reply) => safely(reply).type('text/javascript; charset=utf-8').send(START))
+  app.get('/docs/start.js', { config, schema: hidden }, async (_, reply) =>
+    safely(reply).type('text/javascript; charset=utf-8').send(START))
   app.get('/docs/:asset', { config, schema: hidden }, async (request, reply) => {
     const { asset } = request.params as { asset: string }
     const type = Object.hasOwn(ASSETS, asset) ? ASSETS[asset] : undefined

@@ -14,7 +14,8 @@ export const healthRoutes = (tools: RouteTools): Plugin => async (app) => {
   app.get('/healthz', {
     config: { open: true },
     schema: {
-      operationId: 'getHealth', tags: ['health'], summary: 'Alive', description: 'Touches no store.', security: [], querystring: NoQuery,
+      operationId: 'getHealth', tags: ['health'], summary: 'Alive', description: 'Touches no store.', security: [],
+      querystring: NoQuery,
       response: { 200: ref(Health), ...refusals([]) }
     }
   }, async () => ({ status: 'ok' }))
@@ -22,7 +23,8 @@ export const healthRoutes = (tools: RouteTools): Plugin => async (app) => {
   app.get('/readyz', {
     config: { open: true },
     schema: {
-      operationId: 'getReadiness', tags: ['health'], summary: 'Able to take work', description: '`503` while starting, draining or without store.', security: [],
+      operationId: 'getReadiness', tags: ['health'], summary: 'Able to take work',
+      description: '`503` while starting, draining or without store.', security: [],
       querystring: NoQuery,
       response: { 200: ref(Health), ...refusals(['SHUTTING_DOWN', 'STORE_UNAVAILABLE']) }
     }
@@ -37,7 +39,9 @@ export const healthRoutes = (tools: RouteTools): Plugin => async (app) => {
     config: { scope: 'metrics' },
     schema: {
       operationId: 'getMetrics', tags: ['health'], summary: 'Figures for Prometheus', querystring: NoQuery,
-      response: { 200: { description: 'Prometheus text.', content: { 'text/plain': { schema: Type.String() } } }, ...problems(['NOT_FOUND']) }
+      response: {
+        200: { description: 'Prometheus text.', content: { 'text/plain': { schema: Type.String() } } }, ...problems(['NOT_FOUND'])
+      }
     }
   }, async (_, reply) => {
     if (!metrics) throw refuse('NOT_FOUND', { detail: 'this service keeps no metrics' })

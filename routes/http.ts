@@ -53,6 +53,6 @@ function answerBrokenRequest (error: Error & { code?: string }, socket: Socket):
   const [status, detail] = BROKEN[error.code ?? ''] ?? [400, 'the request is not well-formed HTTP']
   const requestId = randomUUID()
   const body = JSON.stringify(problemOf(invalid([{ pointer: '', detail }]), requestId, {}, status).body)
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nX-Request-Id: ${requestId}\r\n` +
-    `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`)
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\n` +
+    `X-Request-Id: ${requestId}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`)
 }

@@ -9,6 +9,11 @@ const MOST = 20
 export function invalid (faults: readonly Fault[]) {
   const errors = faults.slice(0, MOST)
   const [first] = errors
-  const detail = first === undefined ? 'the request is malformed' : first.detail.startsWith('query parameter') || first.pointer === '' ? first.detail : `${first.pointer} ${first.detail}`
-  return refuse('INVALID_REQUEST', { detail, errors: [...errors] })
+  return refuse(
+    'INVALID_REQUEST', { detail: first === undefined ? 'the request is malformed' : textOf(first), errors: [...errors] }
+  )
 }
+
+/** A fault of a query parameter or of the whole names itself. */
+const textOf = ({ pointer, detail }: Fault): string =>
+  pointer === '' || detail.startsWith('query parameter') ? detail : `${pointer} ${detail}`

@@ -24,9 +24,9 @@ export function createLives (closing: AbortSignal): (reply: FastifyReply) => Lif
     const over = new AbortController()
     const { promise: done, resolve } = Promise.withResolvers<'answered' | 'gone' | 'closed'>()
     let ours = false
-    const end = () => {
+    const answered = () => { if (open.delete(over)) resolve('answered') }
+    const closed = () => {
       if (!open.delete(over)) return
-      if (reply.raw.writableFinished) return resolve('answered')
       if (ours || closing.aborted) {
         over.abort(closing.reason)
         return resolve('closed')
@@ -37,9 +37,9 @@ export function createLives (closing: AbortSignal): (reply: FastifyReply) => Lif
       resolve('gone')
     }
     open.add(over)
-    reply.raw.once('finish', end)
-    reply.raw.once('close', end)
-    if (reply.raw.destroyed) end()
+    reply.raw.once('finish', answered)
+    reply.raw.once('close', closed)
+    if (reply.raw.destroyed) closed()
     if (closing.aborted) over.abort(closing.reason)
     return { gone: gone.signal, over: over.signal, done, closeOurselves: () => { ours = true } }
   }

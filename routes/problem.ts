@@ -86,15 +86,16 @@ export function sendProblem (error: unknown, request: FastifyRequest, reply: Fas
 /** What Fastify itself refuses. */
 function fromFastify (error: FastifyError): AnyRefusal {
   switch (error.code) {
-    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE': return refuse('UNSUPPORTED_MEDIA_TYPE', { detail: 'the body must be application/json' })
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return refuse('UNSUPPORTED_MEDIA_TYPE', { detail: 'the body must be application/json' })
     case 'FST_ERR_MAX_PARAM_LENGTH':
     case 'FST_ERR_NOT_FOUND': return refuse('NOT_FOUND', { detail: 'there is nothing at this path' })
     case 'FST_ERR_BAD_URL': return malformed('the path is not well-formed')
-    default: return typeof error?.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500 && error.code?.startsWith('FST_')
-      ? malformed('the request is malformed')
-      : refuse('INTERNAL', {}, error)
+    default: return isClientError(error) ? malformed('the request is malformed') : refuse('INTERNAL', {}, error)
   }
 }
+const isClientError = (error: FastifyError | undefined): boolean =>
+  error?.code?.startsWith('FST_') === true && error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500
 const malformed = (detail: string) => refuse('INVALID_REQUEST', { detail, errors: [{ pointer: '', detail }] })
 
 /** How the host wants a refusal relayed, as far as the request says it in a form that can be read (5.2). */

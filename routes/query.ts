@@ -37,7 +37,8 @@ function decodeOne (name: string, text: string, type: string | undefined): unkno
   }
 }
 
-export const invalidQuery = (name: string, detail: string) => invalid([{ pointer: `/${name}`, detail: `query parameter "${name}" ${detail}` }])
+export const invalidQuery = (name: string, detail: string) =>
+  invalid([{ pointer: `/${name}`, detail: `query parameter "${name}" ${detail}` }])
 
 const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
 /** Epoch ms of an ISO 8601 instant with a zone. Throws `INVALID_REQUEST`. */

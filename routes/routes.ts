@@ -31,7 +31,9 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
     ...deps,
     lifeOf: lives,
     attachments: createAttachments((caller, id) => {
-      deps.runs.disconnected(caller, id).catch((err: unknown) => { deps.log.error({ err, runId: id }, 'a lost client\'s run could not be cancelled') })
+      deps.runs.disconnected(caller, id).catch((err: unknown) => {
+        deps.log.error({ err, runId: id }, 'a lost client\'s run could not be cancelled')
+      })
     })
   }
   for (const schema of SCHEMAS) app.addSchema(schema)
@@ -80,5 +82,8 @@ function checkAccept (request: FastifyRequest): void {
   const { answers } = request.routeOptions.config
   const { accept } = request.headers
   if (answers === undefined || takesJson(accept) || (answers === 'json-or-events' && asksForEvents(accept))) return
-  throw refuse('NOT_ACCEPTABLE', { detail: `this route answers application/json${answers === 'json' ? '' : ' or text/event-stream'}, not "${accept}"` })
+  throw refuse(
+    'NOT_ACCEPTABLE',
+    { detail: `this route answers application/json${answers === 'json' ? '' : ' or text/event-stream'}, not "${accept}"` }
+  )
 }

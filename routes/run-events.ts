@@ -20,7 +20,8 @@ export const runEventsRoute = (tools: RouteTools): Plugin => async (app) => {
       operationId: 'readEvents',
       tags: ['events'],
       summary: 'Events of a run',
-      description: '`Accept: text/event-stream` gives server-sent events until the run is settled, then `204`; anything else a JSON page. ' +
+      description: '`Accept: text/event-stream` gives server-sent events until the run is settled, then `204`; anything else ' +
+        'a JSON page. ' +
         'A reader that comes again with its last cursor gets every event of the log once and in order.',
       params: RunParams,
       querystring: EventsQuery,

@@ -20,7 +20,8 @@ export const runListRoutes = (tools: RouteTools): Plugin => async (app) => {
   app.get('/v1/runs', {
     config: { answers: 'json' },
     schema: {
-      operationId: 'listRuns', tags: ['runs'], summary: 'List runs', description: 'Newest first by (createdAt, id). `metadata.KEY=VALUE` filters by metadata.',
+      operationId: 'listRuns', tags: ['runs'], summary: 'List runs',
+      description: 'Newest first by (createdAt, id). `metadata.KEY=VALUE` filters by metadata.',
       querystring: ListQuery, response: { 200: ref(RunList), ...problems(['NOT_ACCEPTABLE']) }
     }
   }, async (request) => {
@@ -35,17 +36,23 @@ export const runListRoutes = (tools: RouteTools): Plugin => async (app) => {
   app.post('/v1/runs/cancel', {
     config: { answers: 'json' },
     schema: {
-      operationId: 'cancelRuns', tags: ['runs'], summary: 'Cancel many runs', description: 'Exactly one of `ids`, `root`, `label`, `metadata` says which.',
-      querystring: NoQuery, body: ref(CancelManyRequest), response: { 202: ref(Matched), ...problems(['NOT_ACCEPTABLE'], { body: true }) }
+      operationId: 'cancelRuns', tags: ['runs'], summary: 'Cancel many runs',
+      description: 'Exactly one of `ids`, `root`, `label`, `metadata` says which.',
+      querystring: NoQuery, body: ref(CancelManyRequest),
+      response: { 202: ref(Matched), ...problems(['NOT_ACCEPTABLE'], { body: true }) }
     }
   }, async (request, reply) => {
     const { reason = null, ...which } = request.body
     const given = Object.keys(which)
     if (given.length === 0) throw invalid([{ pointer: '', detail: 'one of ids, root, label, metadata must say which runs' }])
     if (given.length > 1) throw invalid([{ pointer: `/${given[1]}`, detail: `cannot stand beside ${given[0]}: give one filter` }])
-    if (which.metadata && Object.keys(which.metadata).length === 0) throw invalid([{ pointer: '/metadata', detail: 'must name at least one key' }])
+    if (which.metadata && Object.keys(which.metadata).length === 0) {
+      throw invalid([{ pointer: '/metadata', detail: 'must name at least one key' }])
+    }
     const ids = which.ids?.map((id) => id.toLowerCase())
-    const matched = await runs.cancelMany(request.caller, { ...which, ...ids && { ids } } as Parameters<typeof runs.cancelMany>[1], reason)
+    const matched = await runs.cancelMany(
+      request.caller, { ...which, ...ids && { ids } } as Parameters<typeof runs.cancelMany>[1], reason
+    )
     return reply.code(202).send({ matched })
   })
 }
@@ -68,7 +75,8 @@ function filterOf (query: ListQueryValues): RunFilter {
   const { status, stopReason, provider, parent, root, label } = query
   const createdAfter = instant('createdAfter', query.createdAfter)
   const settledAfter = instant('settledAfter', query.settledAfter)
-  const metadata = Object.entries(query).filter(([name]) => name.startsWith(METADATA)).map(([name, value]) => [name.slice(METADATA.length), String(value)])
+  const metadata = Object.entries(query).filter(([name]) => name.startsWith(METADATA))
+    .map(([name, value]) => [name.slice(METADATA.length), String(value)])
   return {
     ...status && { status },
     ...stopReason && { stopReason },

@@ -20,13 +20,17 @@ export const runRoutes = (tools: RouteTools): Plugin => async (app) => {
 
   app.get('/v1/runs/:id', {
     config: { answers: 'json' },
-    schema: { operationId: 'getRun', tags: ['runs'], summary: 'Status of a run', params: RunParams, querystring: NoQuery, response: { 200: ref(Run), ...responses } }
+    schema: {
+      operationId: 'getRun', tags: ['runs'], summary: 'Status of a run', params: RunParams, querystring: NoQuery,
+      response: { 200: ref(Run), ...responses }
+    }
   }, async (request) => runView(await runs.get(request.caller, idOf(request))))
 
   app.get('/v1/runs/:id/tree', {
     config: { answers: 'json' },
     schema: {
-      operationId: 'getRunTree', tags: ['runs'], summary: 'A run with its children, recursively', params: RunParams, querystring: NoQuery,
+      operationId: 'getRunTree', tags: ['runs'], summary: 'A run with its children, recursively', params: RunParams,
+      querystring: NoQuery,
       response: { 200: ref(RunTree), ...responses }
     }
   }, async (request) => treeView(await runs.tree(request.caller, idOf(request))))
@@ -36,7 +40,8 @@ export const runRoutes = (tools: RouteTools): Plugin => async (app) => {
       operationId: 'deleteRun',
       tags: ['runs'],
       summary: 'Dispose a run and forget it',
-      description: 'Cancels what is left of the run and its descendants, then forgets them. Readers that wait get the `aborted` result. The same again is `204` again.',
+      description: 'Cancels what is left of the run and its descendants, then forgets them. Readers that wait get the ' +
+        '`aborted` result. The same again is `204` again.',
       params: RunParams,
       querystring: NoQuery,
       response: { 204: noContent('Gone.'), ...problems([]) }
@@ -57,7 +62,8 @@ export const outcomeRoutes = (tools: RouteTools): Plugin => async (app) => {
       operationId: 'getResult',
       tags: ['runs'],
       summary: 'Result of a run',
-      description: '`200` with the result once the run is settled, else `202` with `Retry-After`. `wait` holds the answer until the run is settled or waits for its host.',
+      description: '`200` with the result once the run is settled, else `202` with `Retry-After`. `wait` holds the answer ' +
+        'until the run is settled or waits for its host.',
       params: RunParams,
       querystring: ResultQuery,
       response: { 200: ref(Result), 202: ref(Unsettled), ...problems(['RUN_NOT_FOUND', 'NOT_ACCEPTABLE']) }
@@ -69,7 +75,9 @@ export const outcomeRoutes = (tools: RouteTools): Plugin => async (app) => {
     const fault = relayFaultOf(options)
     if (fault) throw invalid([fault])
     const run = wait > 0 && request.method !== 'HEAD'
-      ? await runs.wait(request.caller, id, { ms: usedWait(wait, maxWaitSeconds) * 1000, signal: tools.lifeOf(reply).over, orWaiting: true })
+      ? await runs.wait(
+        request.caller, id, { ms: usedWait(wait, maxWaitSeconds) * 1000, signal: tools.lifeOf(reply).over, orWaiting: true }
+      )
       : await runs.get(request.caller, id)
     if (run.result) return resultView(run.id, run.result, options)
     return reply.code(202).header('retry-after', String(ASK_AGAIN_SECONDS)).send(unsettledView(run))
@@ -81,7 +89,8 @@ export const outcomeRoutes = (tools: RouteTools): Plugin => async (app) => {
       operationId: 'cancelRun',
       tags: ['runs'],
       summary: 'Cancel a run with all its descendants',
-      description: 'Idempotent. Answers the run; with `wait`, once all have stopped. `202` for a run that is still starting (its start gave an `id`).',
+      description: 'Idempotent. Answers the run; with `wait`, once all have stopped. `202` for a run that is still starting ' +
+        '(its start gave an `id`).',
       params: RunParams,
       querystring: WaitQuery,
       body: ref(CancelRequest),
@@ -93,6 +102,8 @@ export const outcomeRoutes = (tools: RouteTools): Plugin => async (app) => {
     if ('starting' in cancelled) return reply.code(202).send({ id, status: 'starting' })
     const { wait = 0 } = request.query
     if (wait === 0) return runView(cancelled.run)
-    return runView(await runs.waitTree(request.caller, id, { ms: usedWait(wait, maxWaitSeconds) * 1000, signal: tools.lifeOf(reply).over }))
+    return runView(
+      await runs.waitTree(request.caller, id, { ms: usedWait(wait, maxWaitSeconds) * 1000, signal: tools.lifeOf(reply).over })
+    )
   })
 }

@@ -16,7 +16,9 @@ import { idempotencyOf, startInput } from './start-input.ts'
 import { itemText, runView, runWithResult } from './views.ts'
 
 const parse = createStrictParser({
-  verbatim: ['/parent/transcript/system', '/parent/transcript/tools/*', '/parent/transcript/messages/*', '/agentOptions/providerOptions'],
+  verbatim: [
+    '/parent/transcript/system', '/parent/transcript/tools/*', '/parent/transcript/messages/*', '/agentOptions/providerOptions'
+  ],
   anyNumber: ['/maxDepth', '/parent/delegationDepth', '/parent/subagentDepth']
 })
 
@@ -28,7 +30,8 @@ export const startRoute = (tools: RouteTools): Plugin => async (app) => {
       operationId: 'startRun',
       tags: ['runs'],
       summary: 'Start a run',
-      description: 'Creates a subagent and gives it the task. The answer comes once the run is published; `Prefer: wait=N` holds it until the ' +
+      description: 'Creates a subagent and gives it the task. The answer comes once the run is published; `Prefer: wait=N` ' +
+        'holds it until the ' +
         'result is there; `Accept: text/event-stream` streams the run\'s events until it is settled.',
       querystring: NoQuery,
       headers: StartHeaders,
@@ -37,10 +40,12 @@ export const startRoute = (tools: RouteTools): Plugin => async (app) => {
         201: ref(Run),
         200: ref(Run),
         ...problems([
-          'MODEL_FORBIDDEN', 'RUN_NOT_FOUND', 'SESSION_NOT_FOUND', 'NOT_ACCEPTABLE', 'START_ABORTED', 'RUN_EXISTS', 'PARENT_ABORTED',
+          'MODEL_FORBIDDEN', 'RUN_NOT_FOUND', 'SESSION_NOT_FOUND', 'NOT_ACCEPTABLE', 'START_ABORTED', 'RUN_EXISTS',
+          'PARENT_ABORTED',
           'DEPTH_INVALID', 'DEPTH_RANGE', 'DEPTH_EXCEEDED', 'MAX_DEPTH_INVALID', 'NO_PROVIDER', 'PROVIDER_UNAVAILABLE',
           'UNSUPPORTED_CAPABILITY', 'UNSUPPORTED_SCHEMA', 'TOOL_FILTER_INVALID', 'TOOL_NAME_TAKEN', 'MODEL_UNKNOWN',
-          'TRANSCRIPT_INVALID', 'TREE_LIMIT', 'IDEMPOTENCY_MISMATCH', 'RATE_LIMITED', 'QUOTA_EXCEEDED', 'OVERLOADED', 'SHUTTING_DOWN'
+          'TRANSCRIPT_INVALID', 'TREE_LIMIT', 'IDEMPOTENCY_MISMATCH', 'RATE_LIMITED', 'QUOTA_EXCEEDED', 'OVERLOADED',
+          'SHUTTING_DOWN'
         ], { body: true })
       }
     }
@@ -54,7 +59,9 @@ async function start (tools: RouteTools, request: FastifyRequest, reply: Fastify
   const { input, idempotency, onDisconnect } = readStart(request, streams || (wait ?? 0) > 0)
 
   const life = tools.lifeOf(reply)
-  const { run, replayed } = await tools.runs.start(request.caller, input, { signal: life.gone, ...idempotency && { idempotency } })
+  const { run, replayed } = await tools.runs.start(
+    request.caller, input, { signal: life.gone, ...idempotency && { idempotency } }
+  )
   tools.attachments.attach(request.caller, run.id, life, onDisconnect)
 
   reply.code(replayed ? 200 : 201).header('location', `/v1/runs/${run.id}`)
@@ -80,7 +87,9 @@ function readStart (request: FastifyRequest, attached: boolean): {
   return { input, idempotency, onDisconnect }
 }
 
-async function stream (tools: RouteTools, request: FastifyRequest, reply: FastifyReply, run: RunView, life: Life): Promise<unknown> {
+async function stream (
+  tools: RouteTools, request: FastifyRequest, reply: FastifyReply, run: RunView, life: Life
+): Promise<unknown> {
   const relay = request.relay
   const opened = await tools.runs.stream(request.caller, run.id, { tree: false, signal: life.over })
   if (opened.ended) return reply.code(204).send()

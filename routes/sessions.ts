@@ -22,11 +22,14 @@ export const sessionWriteRoutes = (tools: RouteTools): Plugin => async (app) => 
   app.post('/v1/sessions', {
     config: { answers: 'json', parse: parseSession },
     schema: {
-      operationId: 'createSession', tags: ['sessions'], summary: 'Keep a session', description: 'Keeps a host\'s own conversation, so that a fork of it is `{"parent": {"sessionId": …}}`.',
+      operationId: 'createSession', tags: ['sessions'], summary: 'Keep a session',
+      description: 'Keeps a host\'s own conversation, so that a fork of it is `{"parent": {"sessionId": …}}`.',
       querystring: NoQuery, headers: KeyHeaders, body: ref(SessionRequest),
       response: {
         201: ref(SessionLength), 200: ref(SessionLength),
-        ...problems(['NOT_ACCEPTABLE', 'DEPTH_INVALID', 'TRANSCRIPT_INVALID', 'IDEMPOTENCY_MISMATCH', 'SHUTTING_DOWN'], { body: true })
+        ...problems(
+          ['NOT_ACCEPTABLE', 'DEPTH_INVALID', 'TRANSCRIPT_INVALID', 'IDEMPOTENCY_MISMATCH', 'SHUTTING_DOWN'], { body: true }
+        )
       }
     }
   }, async (request, reply) => {
@@ -46,11 +49,18 @@ export const sessionWriteRoutes = (tools: RouteTools): Plugin => async (app) => 
   app.post('/v1/sessions/:id/messages', {
     config: { answers: 'json', parse: parseMessages },
     schema: {
-      operationId: 'appendSession', tags: ['sessions'], summary: 'Append messages to a session', params: SessionParams, querystring: NoQuery,
+      operationId: 'appendSession', tags: ['sessions'], summary: 'Append messages to a session', params: SessionParams,
+      querystring: NoQuery,
       headers: KeyHeaders, body: ref(SessionMessagesRequest),
       response: {
         200: ref(SessionLength),
-        ...problems(['SESSION_NOT_FOUND', 'NOT_ACCEPTABLE', 'SESSION_CONFLICT', 'TRANSCRIPT_INVALID', 'IDEMPOTENCY_MISMATCH', 'SHUTTING_DOWN'], { body: true })
+        ...problems(
+          [
+            'SESSION_NOT_FOUND', 'NOT_ACCEPTABLE', 'SESSION_CONFLICT', 'TRANSCRIPT_INVALID', 'IDEMPOTENCY_MISMATCH',
+            'SHUTTING_DOWN'
+          ],
+          { body: true }
+        )
       }
     }
   }, async (request, reply) => {
@@ -77,7 +87,8 @@ export const sessionRoutes = (tools: RouteTools): Plugin => async (app) => {
 
   app.delete('/v1/sessions/:id', {
     schema: {
-      operationId: 'deleteSession', tags: ['sessions'], summary: 'Forget a session', description: 'Cancels its runs. The same again is `204` again.',
+      operationId: 'deleteSession', tags: ['sessions'], summary: 'Forget a session',
+      description: 'Cancels its runs. The same again is `204` again.',
       params: SessionParams, querystring: NoQuery, response: { 204: noContent('Gone.'), ...problems([]) }
     }
   }, async (request, reply) => {

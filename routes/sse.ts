@@ -8,13 +8,16 @@ export const HEARTBEAT_MS = 15_000
 export interface Frame { id?: string, event: string, data: string }
 
 /** One event of the WHATWG text; `data` is JSON on one line. */
-export const frame = ({ id, event, data }: Frame): string => `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${data}\n\n`
+export const frame = ({ id, event, data }: Frame): string =>
+  `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${data}\n\n`
 
 /**
  * The stream's text: the first byte at once, each batch of frames as one chunk, a comment when nothing came for a while.
  * The next batch is taken only when the reader took the last: a slow one costs no memory.
  */
-export async function * eventText<T> (batches: AsyncIterable<T[]>, toText: (item: T) => string, heartbeatMs = HEARTBEAT_MS): AsyncGenerator<string> {
+export async function * eventText<T> (
+  batches: AsyncIterable<T[]>, toText: (item: T) => string, heartbeatMs = HEARTBEAT_MS
+): AsyncGenerator<string> {
   const iterator = batches[Symbol.asyncIterator]()
   let wake = () => {}
   let beat = false
@@ -49,7 +52,9 @@ export async function * eventText<T> (batches: AsyncIterable<T[]>, toText: (item
 }
 
 /** Answers with an event stream. A fault on the way ends the connection, by us: the reader comes again with its cursor. */
-export function sendEvents<T> (reply: FastifyReply, life: Life, batches: AsyncIterable<T[]>, toText: (item: T) => string): FastifyReply {
+export function sendEvents<T> (
+  reply: FastifyReply, life: Life, batches: AsyncIterable<T[]>, toText: (item: T) => string
+): FastifyReply {
   async function * guarded (): AsyncGenerator<string> {
     try {
       yield * eventText(batches, toText)

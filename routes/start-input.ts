@@ -29,7 +29,11 @@ export function startInput (body: StartBody, verbatim: Verbatim): StartInput {
     ...'maxDepth' in body && { maxDepth },
     ...persona !== undefined && { persona },
     ...toolFilter && { toolFilter },
-    ...body.tools && { tools: body.tools.map(({ name, description = '', inputSchema = { type: 'object' } }) => ({ name, description, inputSchema })) },
+    ...body.tools && {
+      tools: body.tools.map(
+        ({ name, description = '', inputSchema = { type: 'object' } }) => ({ name, description, inputSchema })
+      )
+    },
     ...outputSchema && { outputSchema }
   }
 }
@@ -37,9 +41,13 @@ export function startInput (body: StartBody, verbatim: Verbatim): StartInput {
 function faultsOf (body: StartBody): Fault[] {
   const faults: Fault[] = []
   const { task, parent, provider = 'spawn', codeMode = 'native', agent, tools = [] } = body
-  if (Array.isArray(task) && task.every((block) => block.type === 'text' && block.text === '')) faults.push({ pointer: '/task', detail: 'must not be empty' })
+  if (Array.isArray(task) && task.every((block) => block.type === 'text' && block.text === '')) {
+    faults.push({ pointer: '/task', detail: 'must not be empty' })
+  }
   if (agent !== undefined) faults.push({ pointer: '/agent', detail: `names an unknown agent "${agent}"; see GET /v1/agents` })
-  if (codeMode !== 'native') faults.push({ pointer: '/codeMode', detail: `must be native: code mode is not available in this deployment` })
+  if (codeMode !== 'native') {
+    faults.push({ pointer: '/codeMode', detail: 'must be native: code mode is not available in this deployment' })
+  }
   if (parent) faults.push(...parentFaults(parent, provider))
   const seen = new Set<string>()
   for (const [index, { name }] of tools.entries()) {
@@ -59,14 +67,18 @@ function parentFaults (parent: NonNullable<StartBody['parent']>, provider: strin
     const other = fields.find((field) => field !== named[0])
     faults.push({ pointer: `/parent/${other}`, detail: `cannot stand beside ${named[0]}` })
   }
-  if (parent.transcript && provider === 'spawn') faults.push({ pointer: '/parent/transcript', detail: 'needs the provider "fork": spawn takes no history' })
+  if (parent.transcript && provider === 'spawn') {
+    faults.push({ pointer: '/parent/transcript', detail: 'needs the provider "fork": spawn takes no history' })
+  }
   return faults
 }
 
 /** What is wrong with `format`, `toolCallId`, `toolName` together. */
 export const relayFaultOf = (source: RelayFields): Fault | undefined => relayFault(relayOptions(source))
 
-interface RelayFields { format?: RelayOptions['format'] | undefined, toolCallId?: string | undefined, toolName?: string | undefined }
+interface RelayFields {
+  format?: RelayOptions['format'] | undefined, toolCallId?: string | undefined, toolName?: string | undefined
+}
 export const relayOptions = ({ format, toolCallId, toolName }: RelayFields): RelayOptions => ({
   ...format !== undefined && { format },
   ...toolCallId !== undefined && { toolCallId },

@@ -20,12 +20,15 @@ export const toolResultsRoute = (tools: RouteTools): Plugin => async (app) => {
       operationId: 'answerTools',
       tags: ['runs'],
       summary: 'Answer calls of tools that the host executes',
-      description: 'All or nothing. The same answer again is `200`. `Prefer: wait=N` holds the answer until the run is settled or waits again.',
+      description: 'All or nothing. The same answer again is `200`. `Prefer: wait=N` holds the answer until the run is ' +
+        'settled or waits again.',
       params: RunParams,
       querystring: NoQuery,
       headers: AnswerHeaders,
       body: ref(ToolResultsRequest),
-      response: { 200: ref(Run), ...problems(['RUN_NOT_FOUND', 'NOT_ACCEPTABLE', 'TOOL_CALL_NOT_PENDING', 'SHUTTING_DOWN'], { body: true }) }
+      response: {
+        200: ref(Run), ...problems(['RUN_NOT_FOUND', 'NOT_ACCEPTABLE', 'TOOL_CALL_NOT_PENDING', 'SHUTTING_DOWN'], { body: true })
+      }
     }
   }, async (request, reply) => {
     const id = idOf(request)
@@ -36,7 +39,9 @@ export const toolResultsRoute = (tools: RouteTools): Plugin => async (app) => {
     if (asked !== undefined) reply.header('preference-applied', `wait=${usedWait(asked, maxWaitSeconds)}`)
     const later = asked === undefined
       ? run
-      : await runs.wait(request.caller, id, { ms: usedWait(asked, maxWaitSeconds) * 1000, signal: tools.lifeOf(reply).over, orWaiting: true })
+      : await runs.wait(
+        request.caller, id, { ms: usedWait(asked, maxWaitSeconds) * 1000, signal: tools.lifeOf(reply).over, orWaiting: true }
+      )
     return later.status === 'settled' ? runWithResult(later, await runs.relayOptions(request.caller, id)) : runView(later)
   })
 }

@@ -11,7 +11,9 @@ export function refuseUnknown (app: FastifyInstance): void {
   })
   app.setNotFoundHandler((request) => {
     const path = (request.raw.url ?? '').replace(/[?#].*$/s, '')
-    const allowed = new Set([...routes.values()].filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => [...methods]))
+    const allowed = new Set(
+      [...routes.values()].filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => [...methods])
+    )
     if (allowed.size > 0 && !allowed.has(request.method)) {
       throw refuse('METHOD_NOT_ALLOWED', { method: request.method, allow: [...allowed].toSorted().join(', ') })
     }

@@ -12,7 +12,8 @@ const MANY = 5000
 
 /**
  * Fastify's validator compiler over one Ajv each for "first fault" and "all faults" (small bodies only). No coercion, no
- * defaults, no removal. Schemas compile when first needed: an idle service holds none. A failed validation gives an `INVALID_REQUEST`. Answer schemas serve the document, never compiled here.
+ * defaults, no removal. Schemas compile when first needed: an idle service holds none. A failed validation gives an
+ * `INVALID_REQUEST`. Answer schemas serve the document and are never compiled here.
  */
 export function createValidatorCompiler (schemas: readonly TSchema[]): FastifySchemaCompiler<object> {
   let first: Ajv2020 | undefined
@@ -26,19 +27,25 @@ export function createValidatorCompiler (schemas: readonly TSchema[]): FastifySc
       first ??= createAjv(schemas, false)
       check ??= first.compile(schema)
       if (check(value)) return true
-      if (fewValues(value)) {
-        all ??= createAjv(schemas, true)
-        checkAll ??= all.compile(schema)
-        checkAll(value)
-      }
-      return { error: invalid(faultsOf(checkAll?.errors ?? check.errors ?? [], source)) }
+      if (!fewValues(value)) return { error: invalid(faultsOf(check.errors ?? [], source)) }
+      all ??= createAjv(schemas, true)
+      checkAll ??= all.compile(schema)
+      checkAll(value)
+      return { error: invalid(faultsOf(checkAll.errors ?? [], source)) }
     }
   }
 }
 
 function createAjv (schemas: readonly TSchema[], allErrors: boolean): Ajv2020 {
   const ajv = new Ajv2020({
-    allErrors, coerceTypes: false, useDefaults: false, removeAdditional: false, discriminator: true, verbose: true, strict: false, code: { optimize: false }
+    allErrors,
+    coerceTypes: false,
+    useDefaults: false,
+    removeAdditional: false,
+    discriminator: true,
+    verbose: true,
+    strict: false,
+    code: { optimize: false }
   })
   addFormats.default(ajv)
   for (const schema of schemas) ajv.addSchema(schema)
@@ -58,14 +65,20 @@ function faultsOf (errors: readonly ErrorObject[], source: 'query' | 'body'): Fa
   const seen = new Set<string>()
   return faults
     .filter(({ pointer, detail }) => !seen.has(`${pointer}\n${detail}`) && seen.add(`${pointer}\n${detail}`))
-    .map(({ pointer, detail }) => source === 'body' ? { pointer, detail } : { pointer, detail: `query parameter "${pointer.slice(1)}" ${detail}` })
+    .map(
+      ({ pointer, detail }) => (
+        { pointer, detail: source === 'body' ? detail : `query parameter "${pointer.slice(1)}" ${detail}` }
+      )
+    )
 }
 
 /** Of a union's branches keep what is wrong inside a value of the right kind, or say once which kinds there are. */
 function withoutBranches (errors: readonly ErrorObject[]): ErrorObject[] {
   const unions = errors.filter((error) => error.keyword === 'anyOf')
   return errors.filter((error) => {
-    const own = unions.find((union) => error !== union && error.schemaPath.startsWith(union.schemaPath) && error.instancePath === union.instancePath)
+    const own = unions.find(
+      (union) => error !== union && error.schemaPath.startsWith(union.schemaPath) && error.instancePath === union.instancePath
+    )
     if (own) return error.keyword !== 'type' && typeFits(error)
     return error.keyword !== 'anyOf' || !errors.some((other) => inside(other, error))
   })
@@ -75,7 +88,8 @@ const typeFits = (error: ErrorObject): boolean => {
   const { type } = (error.parentSchema ?? {}) as { type?: string }
   return type === (Array.isArray(error.data) ? 'array' : typeof error.data)
 }
-const inside = (error: ErrorObject, union: ErrorObject): boolean => error !== union && (error.instancePath.startsWith(`${union.instancePath}/`) ||
+const inside = (error: ErrorObject, union: ErrorObject): boolean => error !== union &&
+  (error.instancePath.startsWith(`${union.instancePath}/`) ||
   (error.instancePath === union.instancePath && error.keyword !== 'type' && error.keyword !== 'anyOf' && typeFits(error)))
 
 function faultOf (error: ErrorObject): Fault {
@@ -90,9 +104,10 @@ function faultOf (error: ErrorObject): Fault {
     }
     case 'required': return { pointer: `${pointer}/${pointerToken(String(params['missingProperty']))}`, detail: 'is required' }
     case 'enum': return { pointer, detail: `must be one of ${(params['allowedValues'] as unknown[]).join(', ')}` }
-    case 'discriminator': return { pointer: `${pointer}/${String(params['tag'])}`, detail: `must be one of ${tagsOf(error).join(', ')}` }
+    case 'discriminator':
+      return { pointer: `${pointer}/${String(params['tag'])}`, detail: `must be one of ${tagsOf(error).join(', ')}` }
     case 'anyOf': return { pointer, detail: `must be ${kindsOf(error).join(' or ')}` }
-    case 'minLength': return { pointer, detail: params['limit'] === 1 ? 'must not be empty' : `must have at least ${String(params['limit'])} characters` }
+    case 'minLength': return { pointer, detail: 'must not be empty' }
     case 'maxLength': return { pointer, detail: `must have at most ${String(params['limit'])} characters` }
     case 'minItems': return { pointer, detail: `must have at least ${String(params['limit'])} items` }
     case 'maxItems': return { pointer, detail: `must have at most ${String(params['limit'])} items` }
@@ -108,6 +123,8 @@ function kindsOf (error: ErrorObject): string[] {
 }
 
 function tagsOf (error: ErrorObject): string[] {
-  const branches = (error.parentSchema as { oneOf?: { properties?: Record<string, { const?: string }> }[] } | undefined)?.oneOf ?? []
+  const branches = (
+    error.parentSchema as { oneOf?: { properties?: Record<string, { const?: string }> }[] } | undefined
+  )?.oneOf ?? []
   return branches.map((branch) => branch.properties?.[String(error.params['tag'])]?.const ?? '?')
 }

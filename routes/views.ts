@@ -94,7 +94,9 @@ function dataView (event: Omit<LoggedEvent, 'runId'>, relay: RelayOptions): unkn
   const known = event as SessionEvent
   switch (known.type) {
     case 'run/cancel': return { ...known.data, at: iso(known.data.at) }
-    case 'tool/call': return known.data.deadline === undefined ? known.data : { ...known.data, deadline: iso(known.data.deadline) }
+    case 'tool/call': return known.data.deadline === undefined ? known.data : {
+      ...known.data, deadline: iso(known.data.deadline)
+    }
     case 'run/settled': return resultView(known.data.runId, known.data.result, relay)
     default: return event.data
   }
@@ -106,7 +108,10 @@ const logged = (runId: string, event: Omit<LoggedEvent, 'runId'>, type: string, 
 /** A page of the log; the stream's own `run/settled` is called `settled`, as on the live stream (6.2). */
 export const pageView = (id: string, page: EventPage, relay: RelayOptions) => ({
   events: page.events.map((event) =>
-    logged(event.runId, event, event.type === 'run/settled' && event.runId === id ? 'settled' : event.type, event.runId === id ? relay : {})),
+    logged(
+      event.runId, event, event.type === 'run/settled' && event.runId === id ? 'settled' : event.type,
+      event.runId === id ? relay : {}
+    )),
   after: page.after,
   settled: page.settled
 })
@@ -132,4 +137,6 @@ export function itemText (id: string, item: StreamItem, relay: RelayOptions): st
   }
 }
 
-const plain = (type: string, runId: string, data: unknown): string => frame({ event: type, data: JSON.stringify({ runId, type, data }) })
+const plain = (type: string, runId: string, data: unknown): string => frame(
+  { event: type, data: JSON.stringify({ runId, type, data }) }
+)

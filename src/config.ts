@@ -1,5 +1,6 @@
 import { parseDocument } from 'yaml'
 import { messageOf } from './core/errors.ts'
+import { isObject } from './core/json.ts'
 import type { RunLimits } from './core/run.ts'
 import { parseKeys } from './keys.ts'
 import { ConfigError, MAX_TIMER_MS, NAME, NAME_RULE, Settings, below, deepFreeze, given } from './settings.ts'
@@ -132,7 +133,8 @@ function readConfigFile (source: Source): { [key in (typeof FILE_KEYS)[number]]?
   for (const error of document.errors) source.fault('CONFIG', error.message)
   if (document.errors.length > 0) return {}
   try {
-    return source.members('', document.toJS() ?? {}, FILE_KEYS)
+    const value: unknown = document.toJS() ?? {}
+    return isObject(value) ? source.members('', value, FILE_KEYS) : source.fault('CONFIG', 'must be a map') ?? {}
   } catch (error) {
     return source.fault('CONFIG', messageOf(error)) ?? {}
   }
@@ -234,7 +236,7 @@ function checkModel (source: Source, key: string, model: string, endpoints: Read
   const endpoint = name === undefined ? undefined : endpoints.get(name)
   if (rest === undefined) source.fault(key, `"${model}" must be <endpoint>/<model>`)
   else if (name !== 'scripted' && !endpoint) source.fault(key, `"${model}": no endpoint "${name}"; known: ${known}`)
-  else if (endpoint?.models?.includes(rest) === false) source.fault(key, `"${model}" is not among the models of endpoint "${name}"`)
+  else if (endpoint?.models?.includes(rest) === false) source.fault(key, `"${model}" is not among the models of its endpoint`)
 }
 
 function readProviders (source: Source, value: unknown): Config['providers'] {
@@ -244,7 +246,7 @@ function readProviders (source: Source, value: unknown): Config['providers'] {
     return source.matching(`providers.${of}.providerName`, providerName, NAME, NAME_RULE) ?? of
   }
   const names = { spawn: { providerName: name('spawn') }, fork: { providerName: name('fork') } }
-  if (names.spawn.providerName === names.fork.providerName) source.fault('providers', `both are named "${names.fork.providerName}"`)
+  if (names.spawn.providerName === names.fork.providerName) source.fault('providers', 'spawn and fork have the same name')
   return names
 }
 

@@ -103,6 +103,7 @@ export function parseKeys (text: string, name: string): KeyEntry[] {
   return deepFreeze(keys.filter((key) => key !== undefined))
 }
 
+const TENANT = /^[^\p{C}]{1,128}$/u
 const REQUIRED = ['id', 'sha256', 'tenant'] as const
 const FIELDS = ['id', 'sha256', 'tenant', 'scopes', 'expiresAt', 'limits', 'models', 'minDepth'] as const
 
@@ -112,7 +113,7 @@ function readKey (settings: Settings, at: string, value: unknown): KeyEntry | un
   for (const field of REQUIRED) if (entry[field] === undefined) settings.fault(below(at, field), 'is missing')
   const id = settings.matching(below(at, 'id'), entry.id, NAME, NAME_RULE)
   const hash = settings.matching(below(at, 'sha256'), entry.sha256, /^[0-9a-f]{64}$/i, '64 hex digits')
-  const tenant = settings.matching(below(at, 'tenant'), entry.tenant, /^[^\p{C}]{1,128}$/u, 'a text of 1 to 128 printable characters')
+  const tenant = settings.matching(below(at, 'tenant'), entry.tenant, TENANT, '1 to 128 printable characters')
   const scopes = settings.texts(below(at, 'scopes'), entry.scopes)
   for (const scope of scopes ?? []) settings.oneOf(below(at, 'scopes'), scope, SCOPES)
   const rest = given({

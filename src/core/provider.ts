@@ -1,5 +1,5 @@
 import type { DelegationDepths } from './depth.ts'
-import type { Block, RunResult, SessionEvent, SystemSection, ToolDefinition } from './events.ts'
+import type { Block, RunResult, SessionEvent, SystemSection, ToolDefinition, WireFormat } from './events.ts'
 import type { JsonObject } from './json.ts'
 import type { AgentOptions, CodeMode, RelayOptions, RunLimits, ToolFilter } from './run.ts'
 import type { IdempotencyRecord, StoredSeed } from './store.ts'
@@ -17,6 +17,8 @@ export interface ParentAgent {
   model?: string
   /** The format of the transcript the parent came with: a model without an endpoint means that kind's (4.4). */
   kind?: ModelKind
+  /** The kind of model that takes the inherited messages as they were sent; any other loses what does not translate (4.2). */
+  wire?: WireFormat
   maxTokens?: number
   /** The system prompt its host gave it; a fork's prefix keeps it. */
   system?: SystemSection[]

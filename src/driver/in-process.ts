@@ -135,7 +135,7 @@ function publicationOf (options: DriverOptions, request: SubagentRequest, child:
   const { parent, service } = request
   const { id, spec, seed, setup } = child
   const createdAt = options.now()
-  const foreign = seed !== undefined && parent.kind !== undefined && setup.model.kind !== parent.kind
+  const foreign = seed !== undefined && setup.model.kind !== parent.wire
   const record: Omit<RunRecord, 'segment' | 'firstSeq'> = {
     id, tenant: service.tenant, sessionId: id, continues: null, provider: child.provider, label: request.label ?? null,
     status: child.queued ? 'queued' : 'running', stopReason: null, error: null, depth: spec.depth,

@@ -7,15 +7,20 @@ import { streamUpstream } from './upstream.ts'
 
 const OFFICIAL = 'https://api.anthropic.com'
 
-/** Models behind a messages API. The base URL may end with `/v1` or not. The library is loaded at the first call. */
+/**
+ * Models behind a messages API. The base URL may end with `/v1` or not. The library is loaded at the first call. It sends the
+ * key as a bearer token; a compatible server gets it as `x-api-key` too, which is all that some of them read.
+ */
 export function createAnthropic (endpoint: Endpoint, link: Link, maxReplyBytes: number): (model: string) => Model {
   const secrets = secretsOf(endpoint)
+  const { apiKey, baseUrl = OFFICIAL } = endpoint
+  const compatible = new URL(baseUrl).hostname !== new URL(OFFICIAL).hostname
   const client = createClientOnce(async () => {
     const { Anthropic } = await import('@anthropic-ai/sdk')
     return new Anthropic({
-      baseURL: (endpoint.baseUrl ?? OFFICIAL).replace(/\/(v1\/?)?$/, ''),
+      baseURL: baseUrl.replace(/\/(v1\/?)?$/, ''),
       // A key must be given, or the library looks for one on the disk.
-      apiKey: endpoint.apiKey ?? 'none',
+      apiKey: apiKey ?? 'none',
       webhookKey: null,
       fetch: link.fetch,
       maxRetries: 0,
@@ -24,7 +29,8 @@ export function createAnthropic (endpoint: Endpoint, link: Link, maxReplyBytes: 
       defaultHeaders: {
         'accept-encoding': 'identity',
         'x-stainless-timeout': null,
-        ...(endpoint.apiKey === undefined ? { 'x-api-key': null, authorization: null } : {}),
+        ...(apiKey === undefined ? { authorization: null } : {}),
+        ...(apiKey !== undefined && compatible ? { 'x-api-key': apiKey } : {}),
         ...endpoint.headers
       }
     })

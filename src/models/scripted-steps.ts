@@ -5,7 +5,13 @@ import { isObject, pointerToken, type Json } from '../core/json.ts'
 
 /** `arguments`: the text as the model would write it, broken or not; else the text of `input`, or `{}`. */
 export interface ScriptedCall { name: string, input?: Json, arguments?: string, id?: string }
-export interface ScriptedFailure { status?: number, code?: FailCode, message?: string, retryAfterMs?: number, retryable?: boolean }
+export interface ScriptedFailure {
+  status?: number
+  code?: FailCode
+  message?: string
+  retryAfterMs?: number
+  retryable?: boolean
+}
 export interface ScriptStepExtras {
   /** Thought before the answer. */
   reasoning?: string

@@ -18,14 +18,20 @@ export function createLogger ({ level, pretty, destination }: LogOptions): Logge
     base: null,
     timestamp: stdTimeFunctions.isoTime,
     redact: { paths: SECRET_PATHS, censor: REDACTED },
-    serializers: { err: (error: unknown) => plainError(error), error: (error: unknown) => plainError(error), req: plainRequest, res: plainReply },
+    serializers: {
+      err: (error: unknown) => plainError(error),
+      error: (error: unknown) => plainError(error),
+      req: plainRequest,
+      res: plainReply
+    },
     hooks: { streamWrite: withoutSecrets }
   }, pretty ? prettyStream(destination) : destination ?? pino.destination({ dest: 1, sync: true }))
 }
 
 const REDACTED = '[redacted]'
 const SECRET_FIELDS = [
-  'authorization', 'Authorization', 'cookie', 'apiKey', 'api_key', 'token', 'secret', 'password', '["x-api-key"]', '["set-cookie"]'
+  'authorization', 'Authorization', 'cookie', 'apiKey', 'api_key', 'token', 'secret', 'password',
+  '["x-api-key"]', '["set-cookie"]'
 ]
 const SECRET_PATHS = SECRET_FIELDS.flatMap((field) => {
   const dot = field.startsWith('[') ? '' : '.'

@@ -32,7 +32,11 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const RUN_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
 const ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
 const TOKEN_KINDS = {
-  input: 'inputTokens', cached: 'cachedInputTokens', cache_write: 'cacheWriteTokens', output: 'outputTokens', reasoning: 'reasoningTokens'
+  input: 'inputTokens',
+  cached: 'cachedInputTokens',
+  cache_write: 'cacheWriteTokens',
+  output: 'outputTokens',
+  reasoning: 'reasoningTokens'
 } as const
 
 /** Metrics in a registry of their own. */
@@ -52,27 +56,32 @@ export function createMetrics (): Metrics {
   }
 }
 
-type Make = { counter: ReturnType<typeof counterIn>, gauge: ReturnType<typeof gaugeIn>, histogram: ReturnType<typeof histogramIn> }
+interface Make {
+  counter: ReturnType<typeof counterIn>
+  gauge: ReturnType<typeof gaugeIn>
+  histogram: ReturnType<typeof histogramIn>
+}
 
-interface Named<L extends string> { name: string, help: string, labels?: readonly L[] }
-
-const named = <L extends string>(registry: Registry, { name, help, labels = [] }: Named<L>) =>
-  ({ name: PREFIX + name, help, labelNames: labels, registers: [registry] })
-const counterIn = (registry: Registry) => <L extends string = never>(what: Named<L>, collect?: (this: Counter<L>) => void) =>
-  new Counter<L>({ ...named(registry, what), ...collect && { collect } })
-const gaugeIn = (registry: Registry) => <L extends string = never>(what: Named<L>, collect?: (this: Gauge<L>) => void) =>
-  new Gauge<L>({ ...named(registry, what), ...collect && { collect } })
-const histogramIn = (registry: Registry) => <L extends string = never>(what: Named<L>, buckets: number[]) =>
-  new Histogram<L>({ ...named(registry, what), buckets })
+const options = <L extends string>(registry: Registry, name: string, help: string, labelNames: readonly L[]) =>
+  ({ name: PREFIX + name, help, labelNames, registers: [registry] })
+const counterIn = (registry: Registry) =>
+  <L extends string>(name: string, help: string, labels: readonly L[], collect?: (this: Counter<L>) => void) =>
+    new Counter<L>({ ...options(registry, name, help, labels), ...collect && { collect } })
+const gaugeIn = (registry: Registry) =>
+  <L extends string>(name: string, help: string, labels: readonly L[], collect?: (this: Gauge<L>) => void) =>
+    new Gauge<L>({ ...options(registry, name, help, labels), ...collect && { collect } })
+const histogramIn = (registry: Registry) =>
+  <L extends string>(name: string, help: string, labels: readonly L[], buckets: number[]) =>
+    new Histogram<L>({ ...options(registry, name, help, labels), buckets })
 
 function runMetrics ({ counter, gauge, histogram }: Make): Pick<Metrics, 'runStarted' | 'runSettled' | 'watchRuns'> {
   const model = bounded()
-  const started = counter({ name: 'runs_started_total', help: 'Runs published', labels: ['provider'] })
-  const settled = counter({ name: 'runs_settled_total', help: 'Runs settled', labels: ['provider', 'stop_reason'] })
-  const duration = histogram({ name: 'run_duration_seconds', help: 'From publication to settlement', labels: ['provider', 'stop_reason'] }, RUN_SECONDS)
-  const tokens = counter({ name: 'tokens_total', help: 'Tokens used by settled runs; input includes cached', labels: ['kind', 'model'] })
+  const started = counter('runs_started_total', 'Runs published', ['provider'])
+  const settled = counter('runs_settled_total', 'Runs settled', ['provider', 'stop_reason'])
+  const duration = histogram('run_duration_seconds', 'From publication to settlement', ['provider', 'stop_reason'], RUN_SECONDS)
+  const tokens = counter('tokens_total', 'Tokens used by settled runs; input includes cached', ['kind', 'model'])
   let read: Parameters<Metrics['watchRuns']>[0] | undefined
-  gauge({ name: 'runs', help: 'Runs that are not settled', labels: ['status'] }, function () {
+  gauge('runs', 'Runs that are not settled', ['status'], function () {
     for (const [status, count] of Object.entries(read?.() ?? {})) this.set({ status: status as 'running' }, count)
   })
   return {
@@ -90,12 +99,12 @@ function runMetrics ({ counter, gauge, histogram }: Make): Pick<Metrics, 'runSta
 }
 
 function callMetrics ({ counter, histogram }: Make): Pick<Metrics, 'modelCall' | 'modelRetry' | 'httpRequest' | 'commit'> {
-  const calls = counter({ name: 'model_calls_total', help: 'Model calls ended, by how', labels: ['endpoint', 'outcome'] })
-  const callSeconds = histogram({ name: 'model_call_duration_seconds', help: 'From request to the end of the answer', labels: ['endpoint'] }, RUN_SECONDS)
-  const retries = counter({ name: 'model_retries_total', help: 'Model calls tried again, by what the one before failed with', labels: ['endpoint', 'code'] })
-  const requests = histogram({ name: 'http_request_duration_seconds', help: 'HTTP requests answered', labels: ['route', 'method', 'status'] }, SECONDS)
-  const commitSeconds = histogram({ name: 'store_commit_duration_seconds', help: 'Commits of the store' }, SECONDS)
-  const commitRows = histogram({ name: 'store_commit_rows', help: 'Writes that shared a commit' }, ROWS)
+  const calls = counter('model_calls_total', 'Model calls ended, by how', ['endpoint', 'outcome'])
+  const callSeconds = histogram('model_call_duration_seconds', 'From request to end of answer', ['endpoint'], RUN_SECONDS)
+  const retries = counter('model_retries_total', 'Model calls tried again', ['endpoint', 'code'])
+  const requests = histogram('http_request_duration_seconds', 'HTTP requests answered', ['route', 'method', 'status'], SECONDS)
+  const commitSeconds = histogram('store_commit_duration_seconds', 'Commits of the store', [], SECONDS)
+  const commitRows = histogram('store_commit_rows', 'Writes that shared a commit', [], ROWS)
   return {
     modelCall: ({ endpoint, outcome, seconds }) => {
       calls.inc({ endpoint, outcome })
@@ -114,25 +123,26 @@ function callMetrics ({ counter, histogram }: Make): Pick<Metrics, 'modelCall' |
 function measureProcess (gauge: Make['gauge'], counter: Make['counter']): { disable (): void } {
   const delay = monitorEventLoopDelay({ resolution: 10 })
   delay.enable()
-  gauge({ name: 'event_loop_delay_seconds', help: 'Delay of the event loop since the last reading', labels: ['quantile'] }, function () {
+  gauge('event_loop_delay_seconds', 'Delay of the event loop since the last reading', ['quantile'], function () {
     const seconds = (ns: number): number => Number.isFinite(ns) ? ns / 1e9 : 0
     this.set({ quantile: '0.5' }, seconds(delay.percentile(50)))
     this.set({ quantile: '0.99' }, seconds(delay.percentile(99)))
     this.set({ quantile: '1' }, seconds(delay.max))
     delay.reset()
   })
-  gauge({ name: 'process_memory_bytes', help: 'Memory of the process', labels: ['kind'] }, function () {
+  gauge('process_memory_bytes', 'Memory of the process', ['kind'], function () {
     const { rss, heapUsed, external } = process.memoryUsage()
     this.set({ kind: 'resident' }, rss)
     this.set({ kind: 'heap_used' }, heapUsed)
     this.set({ kind: 'external' }, external)
   })
-  counter({ name: 'process_cpu_seconds_total', help: 'CPU time of the process' }, function () {
+  counter('process_cpu_seconds_total', 'CPU time of the process', [], function () {
     const { user, system } = process.cpuUsage()
     this.reset()
     this.inc((user + system) / 1e6)
   })
-  gauge({ name: 'process_start_time_seconds', help: 'Start of the process, in Unix time' }).set(Math.round(Date.now() / 1000 - process.uptime()))
+  const started = Math.round(Date.now() / 1000 - process.uptime())
+  gauge('process_start_time_seconds', 'Start of the process, in Unix time', []).set(started)
   return delay
 }
 

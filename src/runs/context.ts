@@ -6,7 +6,7 @@ import type { Provider, SubagentRequest, SubagentRun } from '../core/provider.ts
 import type { RunLimits, RunRecord } from '../core/run.ts'
 import type { Store } from '../core/store.ts'
 import type { Tool } from '../core/tool.ts'
-import type { ImportedTranscript, RawTranscript } from '../core/transcript.ts'
+import type { ImportedTranscript, ImportOptions, RawTranscript } from '../core/transcript.ts'
 import type { Caller, RunView } from './api.ts'
 import type { Registry } from './registry.ts'
 
@@ -21,7 +21,7 @@ export interface RunsContext {
     start (name: string, request: SubagentRequest): Promise<SubagentRun>
   }
   tools: readonly Tool[]
-  importTranscript: (raw: RawTranscript, options?: { firstTurn?: number }) => ImportedTranscript
+  importTranscript: (raw: RawTranscript, options?: ImportOptions) => ImportedTranscript
   /** Violations of a scripted model's script, each with a pointer below it. */
   scriptViolations: (script: unknown) => string[]
   limits: RunLimits
@@ -48,8 +48,9 @@ export async function findRun ({ store }: RunsContext, caller: Caller, id: strin
   return record
 }
 
-export const kindOf = (format: string | null): ModelKind | undefined =>
-  format === 'openai-chat' || format === 'anthropic' ? format : undefined
+/** The kind of endpoint that a model without an endpoint name means, by the format of its transcript (http-api.md 4.4). */
+export const kindOf = (format: string | null | undefined): ModelKind | undefined =>
+  format === 'anthropic' ? 'anthropic' : format === 'openai-chat' || format === 'openai-responses' ? 'openai-chat' : undefined
 
 /** Whether a key may use a model; a trailing `*` matches any rest. */
 export const mayUse = ({ models }: Caller, model: string): boolean =>

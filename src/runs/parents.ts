@@ -1,6 +1,6 @@
 import { isDepth, type DelegationDepths } from '../core/depth.ts'
 import { refuse } from '../core/errors.ts'
-import type { NewEvent, SessionEvent, SystemSection, ToolDefinition } from '../core/events.ts'
+import type { NewEvent, SessionEvent, SystemSection, ToolDefinition, WireFormat } from '../core/events.ts'
 import { transcriptHeader } from '../core/fold.ts'
 import type { ParentAgent, Seed } from '../core/provider.ts'
 import type { RunLimits, RunRecord } from '../core/run.ts'
@@ -64,7 +64,7 @@ async function parentSession (context: RunsContext, caller: Caller, id: string):
   const header = transcriptHeader(await context.store.readEvents(session.segment, 0, 1))
   const kind = kindOf(session.format)
   return {
-    losses: [],
+    losses: session.format === 'events' ? [] : [`what only ${session.format} knows`],
     ...(header && header.tools.length > 0 ? { tools: header.tools } : {}),
     agent: {
       ...nobody,
@@ -72,6 +72,7 @@ async function parentSession (context: RunsContext, caller: Caller, id: string):
       depths: raised({ stored: session.header.delegationDepth }, caller.minDepth),
       ...(session.model === null ? {} : { model: session.model }),
       ...(kind ? { kind } : {}),
+      ...(kind && kind === session.format ? { wire: kind as WireFormat } : {}),
       ...(session.header.cwd === undefined ? {} : { cwd: session.header.cwd }),
       ...systemOf(header?.system ?? []),
       completedTurns: () => seedOf(session.segment, session.completedLength, session.turns)
@@ -81,13 +82,15 @@ async function parentSession (context: RunsContext, caller: Caller, id: string):
 
 function inlineParent (context: RunsContext, caller: Caller, input: Exclude<ParentInput, { runId: string } | { sessionId: string }>): ResolvedParent {
   const imported = input.transcript && context.importTranscript(input.transcript)
+  const kind = kindOf(input.transcript?.format)
   const agent: ParentAgent = {
     ...nobody,
     depths: raised({ stored: input.delegationDepth, runtime: input.subagentDepth }, caller.minDepth),
     ...(input.model === undefined ? {} : { model: input.model }),
     ...(input.maxTokens === undefined ? {} : { maxTokens: input.maxTokens }),
     ...(input.cwd === undefined ? {} : { cwd: input.cwd }),
-    ...(imported?.kind ? { kind: imported.kind } : {}),
+    ...(kind ? { kind } : {}),
+    ...(imported?.kind ? { wire: imported.kind as WireFormat } : {}),
     ...systemOf(imported?.system ?? []),
     completedTurns: () => imported && inlineSeed(imported.events, imported.turns, context.now())
   }

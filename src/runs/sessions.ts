@@ -17,7 +17,7 @@ export async function createSession (context: RunsContext, caller: Caller, input
   if (replayed) return replayed
   depthOf({ stored: input.delegationDepth })
   const model = input.model === undefined ? null : context.models.resolve(input.model, kindOf(input.transcript?.format ?? null))
-  const imported = input.transcript && context.importTranscript(input.transcript)
+  const imported = input.transcript && context.importTranscript(input.transcript, { pointer: '/transcript' })
   const header: NewEvent[] = imported && imported.events.length === 0 && (imported.system.length > 0 || imported.tools.length > 0)
     ? [{ type: 'request/header', data: { system: imported.system, tools: imported.tools, model: null, reason: 'transcript' } }]
     : []
@@ -53,7 +53,7 @@ export async function appendSession (context: RunsContext, caller: Caller, id: s
   if (!session.registered) throw refuse('SESSION_CONFLICT', { detail: `session "${id}" belongs to a run: only its runs append to it`, length: session.length })
   if (session.length !== after) throw conflict(session, after)
   const format = session.format as TranscriptFormat
-  const { events, tail, system } = context.importTranscript({ format, messages: [...session.tail, ...messages] }, { firstTurn: session.turns + 1 })
+  const { events, tail, system } = context.importTranscript({ format, messages: [...session.tail, ...messages] }, { firstTurn: session.turns + 1, pointer: '', known: session.tail.length })
   if (system.length > 0) throw refuse('TRANSCRIPT_INVALID', { detail: 'a system message stands only at the head of a session', pointer: '/messages' })
   const growth = { events, tail, length: session.length + messages.length }
   return { session: await context.store.appendSession(caller.tenant, id, after, growth, key && { route, ...key }), replayed: false }

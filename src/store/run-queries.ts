@@ -17,21 +17,24 @@ export interface RunQueries {
 }
 export interface RunPage { limit: number, before?: { createdAt: number, id: string } }
 
-/** Each of `ids` as `top`, with itself and its descendants. UNION: an id used again may have made a circle. */
+/**
+ * Each of the ids ?2 as `top`, with itself and its descendants. UNION: an id used again may have made a circle. CROSS JOIN
+ * holds SQLite to this order: it knows no sizes, and would go through all of a tenant's runs.
+ */
 export const TREE = `WITH RECURSIVE tree (top, id) AS (
   SELECT value, value FROM json_each(?2)
-  UNION SELECT tree.top, runs.id FROM tree JOIN runs ON runs.tenant = ?1 AND runs.parent_run = tree.id)`
+  UNION SELECT tree.top, runs.id FROM tree CROSS JOIN runs ON runs.tenant = ?1 AND runs.parent_run = tree.id)`
 
 export function createRunQueries (db: DatabaseSync): RunQueries {
   const sql = {
     get: db.prepare('SELECT * FROM runs WHERE tenant = ? AND id = ?'),
     spec: db.prepare('SELECT spec FROM specs WHERE run = (SELECT n FROM runs WHERE tenant = ? AND id = ?)'),
     // A parent's row is older than its child's.
-    descendants: db.prepare(`${TREE} SELECT runs.* FROM tree JOIN runs ON runs.tenant = ?1 AND runs.id = tree.id
+    descendants: db.prepare(`${TREE} SELECT runs.* FROM tree CROSS JOIN runs ON runs.tenant = ?1 AND runs.id = tree.id
       WHERE tree.id <> tree.top ORDER BY runs.n`),
     running: db.prepare(`SELECT parent_run AS id, count(*) AS runs FROM runs
       WHERE tenant = ? AND parent_run IN (SELECT value FROM json_each(?)) AND status <> 'settled' GROUP BY parent_run`),
-    usage: db.prepare(`${TREE} SELECT tree.top, runs.usage FROM tree JOIN runs ON runs.tenant = ?1 AND runs.id = tree.id`),
+    usage: db.prepare(`${TREE} SELECT tree.top, runs.usage FROM tree CROSS JOIN runs ON runs.tenant = ?1 AND runs.id = tree.id`),
     unsettled: db.prepare("SELECT * FROM runs INDEXED BY runs_open WHERE status <> 'settled' ORDER BY created_at, n"),
     ofSession: db.prepare('SELECT * FROM runs WHERE tenant = ? AND parent_session = ? ORDER BY n')
   }

@@ -93,11 +93,14 @@ function settledEnd (rows: readonly EncodedEvent[]): number | null {
   return settled ? settled.seq + 1 : null
 }
 
+/** The run that made the session ?2 of the tenant ?1, and those that continue it. Two searches: an OR would scan. */
+const RUNS_OF_SESSION = (condition: string): string => `SELECT 1 FROM runs INDEXED BY runs_id WHERE tenant = ?1 AND id = ?2 AND ${condition}
+  UNION ALL SELECT 1 FROM runs INDEXED BY runs_session WHERE tenant = ?1 AND session = ?2 AND continues IS NOT NULL AND ${condition}`
+
 function createPublish ({ db, segments, sessions, keys, patches, now }: RunWriteParts): RunWrites['publish'] {
   const check = createPublishCheck(db, keys)
   const insert = createInsert(db)
-  const openRun = db.prepare(`SELECT 1 FROM runs WHERE tenant = ?1 AND status <> 'settled'
-    AND (id = ?2 OR (session = ?2 AND continues IS NOT NULL))`)
+  const openRun = db.prepare(`${RUNS_OF_SESSION("status <> 'settled'")} LIMIT 1`)
 
   /** The segment to share; refuses when it is gone. */
   function seedOf (seed: EncodedSeed, sessionId: string): (() => SegmentSeed) | undefined {
@@ -191,7 +194,7 @@ function createInsert (db: DatabaseSync): InsertRun {
 function createForget ({ db, sessions }: RunWriteParts): (run: RunRow) => void {
   const removeSpec = db.prepare('DELETE FROM specs WHERE run = ?')
   const removeRun = db.prepare('DELETE FROM runs WHERE n = ?')
-  const other = db.prepare('SELECT 1 FROM runs WHERE tenant = ?1 AND (id = ?2 OR (session = ?2 AND continues IS NOT NULL))')
+  const other = db.prepare(`${RUNS_OF_SESSION('true')} LIMIT 1`)
   return (run) => {
     removeSpec.run(run.n)
     removeRun.run(run.n)

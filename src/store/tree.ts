@@ -15,8 +15,8 @@ type Row = [seq: number, pos: number, type: string, time: number, data: string]
 export function createReadTree (db: DatabaseSync): ReadTree {
   const sql = {
     ranges: db.prepare(`${TREE} SELECT runs.id, runs.segment, runs.first_seq, runs.end_seq
-      FROM tree JOIN runs ON runs.tenant = ?1 AND runs.id = tree.id
-      JOIN segments ON segments.id = runs.segment AND segments.owned = 1`),
+      FROM tree CROSS JOIN runs ON runs.tenant = ?1 AND runs.id = tree.id
+      CROSS JOIN segments ON segments.id = runs.segment AND segments.owned = 1`),
     last: db.prepare('SELECT seq, pos FROM events WHERE segment = ? AND seq >= ? AND seq < ? ORDER BY seq DESC LIMIT 1'),
     pos: db.prepare('SELECT pos FROM events WHERE segment = ? AND seq = ?'),
     rows: db.prepare(`SELECT seq, pos, type, time, data FROM events WHERE segment = ? AND seq >= ? AND seq < ?

@@ -6,12 +6,15 @@ import type { Json, JsonObject } from '../core/json.ts'
 const MAX_CHARS = 256 * 1024
 const MAX_SCHEMAS = 1500
 const MAX_DEPTH = 64
+/** Different places that `$ref`s name: a chain of them is compiled recursively. */
+const MAX_REFS = 200
 const DIALECT = /^https?:\/\/json-schema\.org\/(draft\/2020-12|draft\/2019-09|draft-07|draft-06)\/schema#?$/
 
 const MAPS = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
 const LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
 const SINGLES = new Set([
-  'items', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties', 'contains', 'propertyNames', 'not', 'if', 'then', 'else'
+  'items', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties', 'contains', 'propertyNames',
+  'not', 'if', 'then', 'else'
 ])
 
 /** A copy of the schema, whose JSON is `text`, for the compiler. Throws an `Error` that names the place and what is wrong. */
@@ -19,14 +22,19 @@ export function boundedSchema (schema: Json, text: string): JsonObject | boolean
   if (text.length > MAX_CHARS) throw new Error(`#: the schema is longer than ${MAX_CHARS} characters`)
   const fault = plainJsonFault(schema)
   if (fault) throw new Error(`#${fault.pointer}: ${fault.reason}`)
-  return copySchema(schema, '#', { left: MAX_SCHEMAS }, 0)
+  return copySchema(schema, '#', { left: MAX_SCHEMAS, refs: new Set() }, 0)
 }
 
-function copySchema (schema: Json, at: string, count: { left: number }, depth: number): JsonObject | boolean {
+interface Count { left: number, refs: Set<string> }
+
+function copySchema (schema: Json, at: string, count: Count, depth: number): JsonObject | boolean {
   if (typeof schema === 'boolean') return schema
   if (!isObject(schema)) throw new Error(`${at}: a schema must be an object or a boolean`)
   if (depth > MAX_DEPTH) throw new Error(`${shortened(at)}: schemas nest deeper than ${MAX_DEPTH} levels`)
   if (--count.left < 0) throw new Error(`${at}: the schema holds more than ${MAX_SCHEMAS} subschemas`)
+  if (typeof schema.$ref === 'string' && count.refs.add(schema.$ref).size > MAX_REFS) {
+    throw new Error(`${at}: the schema refers to more than ${MAX_REFS} places`)
+  }
   if (schema.$async !== undefined) throw new Error(`${at}: $async is not supported`)
   if (schema.$schema !== undefined && !(typeof schema.$schema === 'string' && DIALECT.test(schema.$schema))) {
     throw new Error(`${at}/$schema: only drafts 2020-12, 2019-09, 7 and 6 are supported`)

@@ -1,5 +1,7 @@
 import { isObject } from '../core/json.ts'
-import { contentOf, imageFromUrl, objectsOf, shown, textOf, type Content, type Fail, type Fields } from './fields.ts'
+import {
+  contentOf, imageFromUrl, objectsOf, shown, textContent, textOf, type Content, type Fail, type Fields, type Loss
+} from './fields.ts'
 import {
   modelReading, toolCall, userReading, type Format, type ModelReading, type Reading, type ResultReading
 } from './reading.ts'
@@ -9,7 +11,7 @@ export const aiSdk: Format = { read, isSystem: (message) => message.role === 'sy
 
 function read (message: Fields, fail: Fail): Reading {
   switch (message.role) {
-    case 'system': return userReading({ blocks: [{ type: 'text', text: textOf(message, 'content', fail) }], losses: [] })
+    case 'system': return userReading(textContent(textOf(message, 'content', fail)))
     case 'user': return userReading(contentOf(message.content, fail, partReader(fail)))
     case 'assistant': return assistant(message.content, fail)
     case 'tool': return toolMessage(message.content, fail)
@@ -35,11 +37,11 @@ const partReader = (fail: Fail) => (part: Fields, into: Content): void => {
       return
     case 'file-id':
     case 'image-file-id':
-      into.losses.push('files')
+      into.losses.add('files')
       return
     default:
       if (typeof part.type !== 'string') throw fail('a content part has no "type"')
-      into.losses.push('other content')
+      into.losses.add('other content')
   }
 }
 
@@ -51,8 +53,8 @@ function mediaTypeOf (part: Fields): string | undefined {
 /** Data are base64, a data URL or a link, bare or in a tagged object; bytes that JSON turned into an object are lost. */
 function readMedia (source: unknown, mediaType: string, into: Content): void {
   const data = isObject(source) ? source.data ?? source.url : source
-  if (!/^image\b/.test(mediaType)) into.losses.push('files')
-  else if (typeof data !== 'string') into.losses.push('images')
+  if (!/^image\b/.test(mediaType)) into.losses.add('files')
+  else if (typeof data !== 'string') into.losses.add('images')
   else if (/^(?:https?|data):/i.test(data)) imageFromUrl(data, into)
   else into.blocks.push({ type: 'image', data, mimeType: /^image\/[a-z]/.test(mediaType) ? mediaType : guessedType(data) })
 }
@@ -77,25 +79,25 @@ function readOwn (part: Fields, { content, losses }: ModelReading, answered: Rea
     case 'reasoning':
     case 'redacted-reasoning':
     case 'reasoning-file':
-      losses.push('reasoning')
+      losses.add('reasoning')
       return
     case 'tool-call': {
       const id = textOf(part, 'toolCallId', fail)
-      if (part.providerExecuted === true || answered.has(id)) losses.push('server tool calls')
+      if (part.providerExecuted === true || answered.has(id)) losses.add('server tool calls')
       else content.push(toolCall(id, textOf(part, 'toolName', fail), argumentsOf(part, fail)))
       return
     }
     case 'tool-result':
-      losses.push('server tool calls')
+      losses.add('server tool calls')
       return
     case 'tool-approval-request':
       return
     case 'file':
-      losses.push('files')
+      losses.add('files')
       return
     default:
       if (typeof part.type !== 'string') throw fail('a content part has no "type"')
-      losses.push('other content')
+      losses.add('other content')
   }
 }
 
@@ -108,23 +110,21 @@ function argumentsOf (part: Fields, fail: Fail): string {
 
 function toolMessage (content: unknown, fail: Fail): Reading {
   const results: ResultReading[] = []
-  const into: Content = { blocks: [], losses: [] }
+  const lost = new Set<Loss>()
   for (const part of objectsOf(content, 'content', fail)) {
     if (part.type === 'tool-approval-response') continue
     if (part.type !== 'tool-result') throw fail(`a tool message holds no part of type ${shown(part.type)}`)
     const { blocks, losses, isError } = resultOf(part, fail)
     results.push({ toolCallId: textOf(part, 'toolCallId', fail), content: blocks, isError })
-    into.losses.push(...losses)
+    for (const loss of losses) lost.add(loss)
   }
-  return { from: 'user', results, losses: into.losses }
+  return { from: 'user', results, losses: lost }
 }
 
 function resultOf (part: Fields, fail: Fail): Content & { isError: boolean } {
   const { output } = part
-  const said = (value: unknown, isError: boolean) => {
-    const text = typeof value === 'string' ? value : JSON.stringify(value ?? null)
-    return { blocks: [{ type: 'text' as const, text }], losses: [], isError }
-  }
+  const said = (value: unknown, isError: boolean) =>
+    ({ ...textContent(typeof value === 'string' ? value : JSON.stringify(value ?? null)), isError })
   if (output === undefined && 'result' in part) return said(part.result, part.isError === true)
   if (!isObject(output) || typeof output.type !== 'string') throw fail('a "tool-result" part has no "output" with a "type"')
   switch (output.type) {

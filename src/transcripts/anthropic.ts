@@ -26,7 +26,7 @@ function user (content: unknown, fail: Fail): UserReading {
     if (block.type !== 'tool_result') continue
     const { blocks: told, losses: lost } = contentOf(block.content ?? [], fail, blockReader(fail))
     results.push({ toolCallId: textOf(block, 'tool_use_id', fail), content: told, isError: block.is_error === true })
-    losses.push(...lost)
+    for (const loss of lost) losses.add(loss)
   }
   return { from: 'user', results, losses, ...(others.length > 0 || results.length === 0 ? { content: said } : {}) }
 }
@@ -40,13 +40,13 @@ const blockReader = (fail: Fail) => (block: Fields, into: Content): void => {
       readImage(block.source, into, fail)
       return
     case 'document':
-      into.losses.push('documents')
+      into.losses.add('documents')
       return
     case 'search_result':
-      into.losses.push('search results')
+      into.losses.add('search results')
       return
     case 'container_upload':
-      into.losses.push('files')
+      into.losses.add('files')
       return
     case 'tool_use':
     case 'tool_result':
@@ -54,7 +54,7 @@ const blockReader = (fail: Fail) => (block: Fields, into: Content): void => {
       throw fail(`a "${block.type}" block does not belong here`)
     default:
       if (typeof block.type !== 'string') throw fail('a content block has no "type"')
-      into.losses.push('other content')
+      into.losses.add('other content')
   }
 }
 
@@ -63,7 +63,7 @@ function readImage (source: unknown, into: Content, fail: Fail): void {
   if (source.type === 'base64') {
     into.blocks.push({ type: 'image', data: textOf(source, 'data', fail), mimeType: textOf(source, 'media_type', fail) })
   } else if (source.type === 'url') imageFromUrl(source.url, into)
-  else into.losses.push('files')
+  else into.losses.add('files')
 }
 
 function assistant (content: unknown, fail: Fail): ModelReading {
@@ -83,11 +83,11 @@ function readOwn (block: Fields, reading: ModelReading, fail: Fail): void {
       return
     case 'thinking':
       content.push({ type: 'reasoning', text: textOf(block, 'thinking', fail), ...signatureOf(block) })
-      losses.push('reasoning')
+      losses.add('reasoning')
       return
     case 'redacted_thinking':
       content.push({ type: 'reasoning', text: '', redacted: textOf(block, 'data', fail) })
-      losses.push('reasoning')
+      losses.add('reasoning')
       return
     case 'tool_use':
       if (!('input' in block)) throw fail('a "tool_use" block has no "input"')
@@ -96,16 +96,16 @@ function readOwn (block: Fields, reading: ModelReading, fail: Fail): void {
     case 'server_tool_use':
     case 'mcp_tool_use':
       reading.asked.push(textOf(block, 'id', fail))
-      losses.push('server tool calls')
+      losses.add('server tool calls')
       return
     case 'tool_result':
       throw fail('a "tool_result" block belongs in a user message')
     default:
       if (typeof block.type !== 'string') throw fail('a content block has no "type"')
-      if (!block.type.endsWith('_tool_result')) losses.push(block.type === 'image' ? 'images' : 'other content')
+      if (!block.type.endsWith('_tool_result')) losses.add(block.type === 'image' ? 'images' : 'other content')
       else {
         reading.answered.push(textOf(block, 'tool_use_id', fail))
-        losses.push('server tool calls')
+        losses.add('server tool calls')
       }
   }
 }

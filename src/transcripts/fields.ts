@@ -12,7 +12,8 @@ export type Loss =
   | 'server tool calls' | 'item references' | 'other content'
 
 /** Content read from a message: what every kind of model can see, and what only the host's own kind can. */
-export interface Content { blocks: Block[], losses: Loss[] }
+export interface Content { blocks: Block[], losses: Set<Loss> }
+export const textContent = (text: string): Content => ({ blocks: [{ type: 'text', text }], losses: new Set() })
 
 export function textOf (fields: Fields, name: string, fail: Fail): string {
   const value = fields[name]
@@ -27,9 +28,9 @@ export function objectsOf (value: unknown, name: string, fail: Fail): Fields[] {
 
 /** Content that is a text, or parts of which each is read by `read`. */
 export function contentOf (value: unknown, fail: Fail, read: (part: Fields, into: Content) => void, name = 'content'): Content {
-  if (typeof value === 'string') return { blocks: [{ type: 'text', text: value }], losses: [] }
+  if (typeof value === 'string') return textContent(value)
   if (!Array.isArray(value)) throw fail(`"${name}" must be a string or an array`)
-  const into: Content = { blocks: [], losses: [] }
+  const into: Content = { blocks: [], losses: new Set() }
   for (const part of objectsOf(value, name, fail)) read(part, into)
   return into
 }
@@ -52,7 +53,7 @@ const DATA_URL = /^data:([a-z]+\/[a-z0-9.+-]+)(?:;[a-z0-9=.-]+)*;base64,/i
 /** An image given as a URL: its data where the URL holds them, else a loss. */
 export function imageFromUrl (url: unknown, into: Content): void {
   const match = typeof url === 'string' ? DATA_URL.exec(url.slice(0, 256)) : null
-  if (match === null || typeof url !== 'string') into.losses.push('image URLs')
+  if (match === null || typeof url !== 'string') into.losses.add('image URLs')
   else into.blocks.push({ type: 'image', data: url.slice(match[0].length), mimeType: (match[1] as string).toLowerCase() })
 }
 

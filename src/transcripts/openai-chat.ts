@@ -1,6 +1,6 @@
 import type { AssistantPart } from '../core/events.ts'
 import { isObject } from '../core/json.ts'
-import { contentOf, imageFromUrl, objectsOf, shown, textOf, type Content, type Fail, type Fields, type Loss } from './fields.ts'
+import { contentOf, imageFromUrl, objectsOf, shown, textOf, type Content, type Fail, type Fields } from './fields.ts'
 import {
   freeTextArguments, modelReading, resultReading, toolCall, userReading, type Format, type ModelReading, type Reading
 } from './reading.ts'
@@ -40,14 +40,14 @@ const partReader = (fail: Fail) => (part: Fields, into: Content): void => {
       imageFromUrl(isObject(part.image_url) ? part.image_url.url : part.image_url, into)
       return
     case 'input_audio':
-      into.losses.push('audio')
+      into.losses.add('audio')
       return
     case 'file':
-      into.losses.push('files')
+      into.losses.add('files')
       return
     default:
       if (typeof part.type !== 'string') throw fail('a content part has no "type"')
-      into.losses.push('other content')
+      into.losses.add('other content')
   }
 }
 
@@ -58,11 +58,11 @@ function assistant (message: Fields, fail: Fail): ModelReading {
   if (content === undefined && !EMPTY_OR_ELSE.some((name) => (message[name] ?? null) !== null)) throw fail('"content" is missing')
   const said = contentOf(content ?? [], fail, partReader(fail))
   const parts: AssistantPart[] = said.blocks.filter((block) => block.type === 'text' && block.text !== '') as AssistantPart[]
-  const losses: Loss[] = [...said.losses]
-  if (said.blocks.some((block) => block.type === 'image')) losses.push('images')
+  const { losses } = said
+  if (said.blocks.some((block) => block.type === 'image')) losses.add('images')
   if (typeof message.refusal === 'string' && message.refusal !== '') parts.push({ type: 'text', text: message.refusal })
-  if ((message.audio ?? null) !== null) losses.push('audio')
-  if (message.reasoning_content || message.reasoning || message.reasoning_details) losses.push('reasoning')
+  if ((message.audio ?? null) !== null) losses.add('audio')
+  if (message.reasoning_content || message.reasoning || message.reasoning_details) losses.add('reasoning')
   for (const call of objectsOf(message.tool_calls ?? [], 'tool_calls', fail)) parts.push(readCall(call, fail))
   const legacy = message.function_call ?? null
   if (legacy !== null) parts.push(readLegacyCall(legacy, fail))

@@ -1,6 +1,8 @@
 import type { AssistantPart } from '../core/events.ts'
 import { isObject } from '../core/json.ts'
-import { contentOf, imageFromUrl, shown, textOf, textsOf, type Content, type Fail, type Fields, type Loss } from './fields.ts'
+import {
+  contentOf, imageFromUrl, shown, textContent, textOf, textsOf, type Content, type Fail, type Fields, type Loss
+} from './fields.ts'
 import { freeTextArguments, modelReading, resultReading, toolCall, userReading, type Format, type Reading } from './reading.ts'
 
 /** Items of the responses API. No model here speaks it, so they are translated, and nothing of them is kept verbatim. */
@@ -30,8 +32,8 @@ const SERVER_ITEMS = new Set<unknown>([
 function read (item: Fields, fail: Fail): Reading {
   if (isMessage(item)) return readMessage(item, fail)
   const { type } = item
-  if (type === 'reasoning') return modelReading([], ['reasoning items'])
-  if (SERVER_ITEMS.has(type) || isHostedSearch(item)) return modelReading([], ['server tool calls'])
+  if (type === 'reasoning') return modelReading([], new Set(['reasoning items']))
+  if (SERVER_ITEMS.has(type) || isHostedSearch(item)) return modelReading([], new Set(['server tool calls']))
   const call = readCall(item, fail)
   if (call) return modelReading([toolCall(callIdOf(item, fail), call.name, call.args)])
   if (HOST_OUTPUTS.has(type)) return resultReading(callIdOf(item, fail), outputOf(item, fail))
@@ -57,15 +59,17 @@ const isHostedSearch = (item: Fields): boolean =>
 const callIdOf = (item: Fields, fail: Fail): string =>
   textOf(item, item.type === 'local_shell_call_output' && item.call_id === undefined ? 'id' : 'call_id', fail)
 
+const lost = (loss: Loss): Reading => ({ from: 'none', losses: new Set([loss]) })
+
 function readRest (item: Fields, fail: Fail): Reading {
   const { type } = item
-  if (type === 'mcp_approval_request') return { ...modelReading([], ['server tool calls']), asked: [textOf(item, 'id', fail)] }
-  if (type === 'item_reference' || (type === undefined && typeof item.id === 'string')) {
-    return { from: 'none', losses: ['item references'] }
+  if (type === 'mcp_approval_request') {
+    return { ...modelReading([], new Set(['server tool calls'])), asked: [textOf(item, 'id', fail)] }
   }
+  if (type === 'item_reference' || (type === undefined && typeof item.id === 'string')) return lost('item references')
   if (typeof type !== 'string') throw fail('the item has neither "type" nor "role"')
-  if (type === 'mcp_approval_response') return { from: 'user', results: [], losses: [] }
-  return { from: 'none', losses: ['other content'] }
+  if (type === 'mcp_approval_response') return { from: 'user', results: [], losses: new Set() }
+  return lost('other content')
 }
 
 function readMessage (item: Fields, fail: Fail): Reading {
@@ -78,8 +82,8 @@ function readMessage (item: Fields, fail: Fail): Reading {
     case 'assistant': {
       const texts = textsOf(content.blocks).filter((text) => text !== '')
       const parts: AssistantPart[] = texts.map((text) => ({ type: 'text', text }))
-      const images: Loss[] = content.blocks.some((block) => block.type === 'image') ? ['images'] : []
-      return modelReading(parts, [...content.losses, ...images])
+      if (content.blocks.some((block) => block.type === 'image')) content.losses.add('images')
+      return modelReading(parts, content.losses)
     }
     default: throw fail(`unknown role ${shown(item.role)}`)
   }
@@ -98,17 +102,17 @@ const partReader = (fail: Fail) => (part: Fields, into: Content): void => {
     case 'input_image':
     case 'computer_screenshot':
       if (typeof part.image_url === 'string') imageFromUrl(part.image_url, into)
-      else into.losses.push('files')
+      else into.losses.add('files')
       return
     case 'input_file':
-      into.losses.push('files')
+      into.losses.add('files')
       return
     case 'input_audio':
-      into.losses.push('audio')
+      into.losses.add('audio')
       return
     default:
       if (typeof part.type !== 'string') throw fail('a content part has no "type"')
-      into.losses.push('other content')
+      into.losses.add('other content')
   }
 }
 
@@ -116,7 +120,7 @@ const partReader = (fail: Fail) => (part: Fields, into: Content): void => {
 function outputOf (item: Fields, fail: Fail): Content {
   const output = item.output ?? item.tools ?? ''
   if (item.type === 'shell_call_output' || item.type === 'tool_search_output') {
-    return { blocks: [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }], losses: [] }
+    return textContent(typeof output === 'string' ? output : JSON.stringify(output))
   }
   return contentOf(isObject(output) ? [output] : output, fail, partReader(fail), 'output')
 }

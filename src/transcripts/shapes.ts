@@ -8,9 +8,10 @@ const is = (what: string, test: (value: unknown) => boolean): Shape => (value) =
 const string = is('a string', (value) => typeof value === 'string')
 const boolean = is('a boolean', (value) => typeof value === 'boolean')
 export const count = is('a non-negative safe integer', (value) => Number.isSafeInteger(value) && (value as number) >= 0)
+const ISO_8601 = /^\d{4}-\d\d-\d\dT/
 /** Epoch ms as the log has it, or ISO 8601 as the API gives it. */
 export const instant = is('epoch ms or an ISO 8601 time', (value) =>
-  count(value) === undefined || (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value))))
+  count(value) === undefined || (typeof value === 'string' && ISO_8601.test(value) && !Number.isNaN(Date.parse(value))))
 const ordinal = is('a positive safe integer', (value) => Number.isSafeInteger(value) && (value as number) > 0)
 const json = is('there', (value) => value !== undefined)
 export const record = is('an object', isObject)

@@ -42,11 +42,11 @@ export function importTranscript (raw: RawTranscript, options: ImportOptions = {
   const { turns, cut } = completedTurns(readings, place.message)
   const wires = wire ? { format: wire, texts: raw.messages } : undefined
   const events = turns.flatMap((turn, index) => turnEvents(turn, firstTurn + index, wires))
-  const losses = [...new Set(readings.slice(0, cut).flatMap((reading) => reading.losses))]
+  const losses = [...new Set(readings.slice(0, cut).flatMap((reading) => [...reading.losses]))]
   return { ...assemble(raw, { events, turns: turns.length, cut, losses }, system, tools), ...(wire ? { kind: wire } : {}) }
 }
 
-const SILENT: Reading = { from: 'none', losses: [] }
+const SILENT: Reading = { from: 'none', losses: new Set() }
 
 interface Prefix { events: NewEvent[], turns: number, cut: number, losses: Loss[] }
 

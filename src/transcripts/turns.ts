@@ -94,7 +94,7 @@ export function turnEvents (units: Turn, turn: number, wires?: { format: WireFor
   const pieces: Piece[] = [{ event: { type: 'turn/start', data: { turn, origin: 'transcript' } } }]
   let step = 0
   for (const unit of units) {
-    if (unit.from === 'model') pieces.push(...stepPieces(unit, turn, ++step))
+    if (unit.from === 'model') for (const piece of stepPieces(unit, turn, ++step)) pieces.push(piece)
     else if (unit.content) pieces.push(userPiece(unit, unit.content))
   }
   pieces.push({ event: { type: 'turn/end', data: { turn, reason: 'completed' } } })

@@ -20,9 +20,13 @@ describe('5.2 anthropic', () => {
   const user = (part: object) => ({ relay: { role: 'user', content: [part] }, relayPart: part })
 
   test('a user message with a tool_result block; is_error only where it is one', () => {
-    const expected: MessageParam = { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: [{ type: 'text', text: 'done' }] }] }
+    const expected: MessageParam = {
+      role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: [{ type: 'text', text: 'done' }] }]
+    }
     expect(relay('anthropic', done).relay).toEqual(expected)
-    expect(relay('anthropic', refused)).toEqual(user({ type: 'tool_result', tool_use_id: 'c1', content: [{ type: 'text', text: REFUSED }], is_error: true }))
+    expect(relay('anthropic', refused)).toEqual(
+      user({ type: 'tool_result', tool_use_id: 'c1', content: [{ type: 'text', text: REFUSED }], is_error: true })
+    )
   })
 
   test('images go along; a text of white space, which the API refuses, does not', () => {
@@ -45,7 +49,9 @@ test('5.2 openai-responses: a function_call_output item, its images as parts', (
   const parts: ResponseInputItem.FunctionCallOutput = {
     type: 'function_call_output',
     call_id: 'c1',
-    output: [{ type: 'input_text', text: 'see' }, { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'auto' }]
+    output: [
+      { type: 'input_text', text: 'see' }, { type: 'input_image', image_url: 'data:image/png;base64,AAAA', detail: 'auto' }
+    ]
   }
   expect(relay('openai-responses', pictured).relay).toEqual(parts)
 })
@@ -55,8 +61,14 @@ describe('5.2 ai-sdk', () => {
     [done, { type: 'text', value: 'done' }],
     [structured, { type: 'json', value: { n: 1 } }],
     [refused, { type: 'error-text', value: REFUSED }],
-    [{ ...structured, isError: true, content: [text('Error: subagent run was cancelled')] }, { type: 'error-text', value: 'Error: subagent run was cancelled' }],
-    [pictured, { type: 'content', value: [{ type: 'text', text: 'see' }, { type: 'media', data: 'AAAA', mediaType: 'image/png' }] }]
+    [
+      { ...structured, isError: true, content: [text('Error: subagent run was cancelled')] },
+      { type: 'error-text', value: 'Error: subagent run was cancelled' }
+    ],
+    [
+      pictured,
+      { type: 'content', value: [{ type: 'text', text: 'see' }, { type: 'media', data: 'AAAA', mediaType: 'image/png' }] }
+    ]
   ])('%j', ([result, output]) => {
     const part = { type: 'tool-result', toolCallId: 'c1', toolName: 'delegate', output }
     expect(relay('ai-sdk', result)).toEqual({ relay: { role: 'tool', content: [part] }, relayPart: part })
@@ -74,7 +86,9 @@ test('5.2 nothing is added for mcp, without a format, or without a call to answe
 })
 
 test('5.2 ai-sdk needs the tool\'s name', () => {
-  expect(relayFault({ format: 'ai-sdk', toolCallId: 'c1' })).toEqual({ pointer: '/toolName', detail: 'format "ai-sdk" needs "toolName" beside "toolCallId"' })
+  expect(
+    relayFault({ format: 'ai-sdk', toolCallId: 'c1' })
+  ).toEqual({ pointer: '/toolName', detail: 'format "ai-sdk" needs "toolName" beside "toolCallId"' })
   expect(relayFault({ format: 'anthropic', toolCallId: 'c1' })).toBeUndefined()
   expect(relayOf(done, { format: 'ai-sdk', toolCallId: 'c1' })).toEqual({})
 })

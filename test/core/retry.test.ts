@@ -4,7 +4,8 @@ import { outcome } from '../../src/core/errors.ts'
 import type { ModelFailure } from '../../src/core/model.ts'
 import { RETRY_POLICY, retryDelay } from '../../src/core/retry.ts'
 
-const failure = (more: Partial<ModelFailure> = {}, retryable = true): ModelFailure => ({ outcome: outcome('MODEL_ERROR', 'x', retryable), ...more })
+const failure = (more: Partial<ModelFailure> = {}, retryable = true): ModelFailure =>
+  ({ outcome: outcome('MODEL_ERROR', 'x', retryable), ...more })
 const half = (): number => 0.5
 
 test('a failure that is not retryable is never tried again', () => {
@@ -23,7 +24,8 @@ test('there are four tries in all', () => {
 
 test('the wait doubles with each try and stops growing at the cap', () => {
   const policy = { ...RETRY_POLICY, tries: 20, baseMs: 100, maxMs: 800 }
-  const delay = (attempt: number): number | undefined => retryDelay({ failure: failure(), attempt, deltas: false }, () => 1, policy)
+  const delay = (attempt: number): number | undefined =>
+    retryDelay({ failure: failure(), attempt, deltas: false }, () => 1, policy)
   expect([1, 2, 3, 4, 5, 19].map(delay)).toEqual([100, 200, 400, 800, 800, 800])
 })
 
@@ -33,7 +35,8 @@ test('jitter spreads the wait over its upper half', () => {
 })
 
 test('Retry-After is never undercut, and one past the cap ends the tries', () => {
-  fc.assert(fc.property(fc.nat(120_000), fc.integer({ min: 1, max: 3 }), fc.double({ min: 0, max: 1, noNaN: true }), (asked, attempt, random) => {
+  fc.assert(fc.property(fc.nat(120_000), fc.integer({ min: 1, max: 3 }), fc.double({ min: 0, max: 1, noNaN: true }),
+    (asked, attempt, random) => {
     const delay = retryDelay({ failure: failure({ retryAfterMs: asked }), attempt, deltas: false }, () => random)
     if (asked > RETRY_POLICY.retryAfterCapMs) return delay === undefined
     return delay !== undefined && delay >= asked && delay <= Math.max(asked, RETRY_POLICY.maxMs) + RETRY_POLICY.baseMs

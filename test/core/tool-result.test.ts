@@ -3,13 +3,17 @@ import { describe, expect, test } from 'vitest'
 import { noUsage, text, type Block, type RunResult, type StopReason } from '../../src/core/events.ts'
 import { diagnosticText, refusalToolResult, toolResultOf } from '../../src/core/tool-result.ts'
 
-const result = (stopReason: StopReason, rest: Partial<RunResult> = {}): RunResult => ({ output: [], stopReason, usage: noUsage(), ...rest })
+const result = (
+  stopReason: StopReason, rest: Partial<RunResult> = {}
+): RunResult => ({ output: [], stopReason, usage: noUsage(), ...rest })
 const image: Block = { type: 'image', data: 'AAAA', mimeType: 'image/png' }
 
 describe('5.1 completed', () => {
   test('is the text and nothing else, images behind it', () => {
     const output = [text('one '), image, text('two')]
-    expect(toolResultOf(result('completed', { output, diagnostic: 'x' }))).toEqual({ isError: false, content: [text('one two'), image] })
+    expect(
+      toolResultOf(result('completed', { output, diagnostic: 'x' }))
+    ).toEqual({ isError: false, content: [text('one two'), image] })
   })
 
   test('without a text has no text block: upstreams refuse an empty one', () => {
@@ -39,7 +43,9 @@ describe('§12 any other stop reason is an error with its exact text', () => {
   test('the diagnostic and the partial text follow, in that order', () => {
     const output = [text('half a '), image, text('sentence')]
     expect(toolResultOf(result('error', { output, diagnostic: 'steps 50 reached' })).content)
-      .toEqual([text('Error: subagent run failed\nDiagnostic: steps 50 reached\nPartial output before the run ended:\nhalf a sentence')])
+      .toEqual(
+        [text('Error: subagent run failed\nDiagnostic: steps 50 reached\nPartial output before the run ended:\nhalf a sentence')]
+      )
     expect(toolResultOf(result('aborted', { output, diagnostic: '' })).content)
       .toEqual([text('Error: subagent run was cancelled\nPartial output before the run ended:\nhalf a sentence')])
   })
@@ -51,7 +57,9 @@ describe('§12 any other stop reason is an error with its exact text', () => {
 })
 
 test('5.1 a refusal is its text; a fault that no model can mend says no more than that', () => {
-  expect(refusalToolResult('subagent depth 4 exceeds maxDepth 3')).toEqual({ isError: true, content: [text('Error: subagent depth 4 exceeds maxDepth 3')] })
+  expect(
+    refusalToolResult('subagent depth 4 exceeds maxDepth 3')
+  ).toEqual({ isError: true, content: [text('Error: subagent depth 4 exceeds maxDepth 3')] })
   expect(refusalToolResult()).toEqual({ isError: true, content: [text('Error: subagent service unavailable')] })
 })
 
@@ -62,8 +70,8 @@ test('§12 a diagnostic is the longest head of at most 4096 bytes that splits no
     const cut = diagnosticText(whole)
     expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(4096)
     expect(whole.startsWith(cut)).toBe(true)
-    const next = [...whole.slice(cut.length)][0]
-    expect(next === undefined || Buffer.byteLength(cut + next) > 4096).toBe(true)
+    const next = whole.codePointAt(cut.length)
+    expect(next === undefined || Buffer.byteLength(cut + String.fromCodePoint(next)) > 4096).toBe(true)
   }))
   expect(diagnosticText('\ud800x')).toBe('\ufffdx')
 })

@@ -5,7 +5,8 @@ import type { ModelRequest } from '../../src/core/model.ts'
 import { encodeAnthropic } from '../../src/models/anthropic-request.ts'
 import { request, user } from './model-call.ts'
 
-const encode = (of: Partial<ModelRequest>): Record<string, unknown> => JSON.parse(encodeAnthropic(request(of), 'm')) as Record<string, unknown>
+const encode = (of: Partial<ModelRequest>): Record<string, unknown> =>
+  JSON.parse(encodeAnthropic(request(of), 'm')) as Record<string, unknown>
 const result = (toolCallId: string, text: string, isError = false): ModelMessage =>
   ({ role: 'tool', toolCallId, name: 'f', content: [{ type: 'text', text }], isError })
 const call = (toolCallId: string, args: string): ModelMessage =>
@@ -18,7 +19,8 @@ test('the smallest request carries the token cap that the API wants', () => {
 })
 
 test('the results of one step are one user message of their own, apart from what the user says next', () => {
-  expect(encode({ messages: [user('go'), call('a', '{}'), result('a', 'x'), result('b', 'no', true), user('and then?')] }).messages).toMatchObject([
+  expect(encode({ messages: [user('go'), call('a', '{}'), result('a', 'x'), result('b', 'no', true),
+    user('and then?')] }).messages).toMatchObject([
     { role: 'user' },
     { role: 'assistant' },
     { role: 'user', content: [
@@ -91,7 +93,8 @@ test('the host\'s own system prompt is verbatim when alone, the head of an array
 test('host results in one wire message are not joined by ours', () => {
   const wire = (json: string) => ({ format: 'anthropic' as const, json })
   const messages: ModelMessage[] = [
-    { ...result('a', 'x'), wire: wire('{"role":"user","content":[1,2]}') }, { ...result('b', 'y'), wire: wire('') }, result('c', 'z')
+    { ...result('a', 'x'), wire: wire('{"role":"user","content":[1,2]}') }, { ...result('b', 'y'), wire: wire('') },
+      result('c', 'z')
   ]
   expect(encode({ messages }).messages).toEqual([
     { role: 'user', content: [1, 2] },

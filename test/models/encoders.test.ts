@@ -30,7 +30,8 @@ const part: fc.Arbitrary<AssistantPart> = fc.oneof(
     arguments: fc.oneof(fc.constantFrom('', '{"a', '[]', '{"2":1,"1":12345678901234567890}'), fc.json())
   })
 )
-const wire = fc.constantFrom('openai-chat', 'anthropic').chain((format) => fc.constantFrom('', '{"x":1}', '{"2":1, "1":2},{"y":1e400}')
+const wire = fc.constantFrom('openai-chat', 'anthropic').chain((format) =>
+  fc.constantFrom('', '{"x":1}', '{"2":1, "1":2},{"y":1e400}')
   .map((json) => ({ format: format as 'openai-chat' | 'anthropic', json })))
 const wired = <M extends object>(message: fc.Arbitrary<M>): fc.Arbitrary<M> => fc.oneof(
   { weight: 4, arbitrary: message }, { weight: 1, arbitrary: fc.tuple(message, wire).map(([m, w]) => ({ ...m, wire: w })) }
@@ -38,7 +39,8 @@ const wired = <M extends object>(message: fc.Arbitrary<M>): fc.Arbitrary<M> => f
 const message: fc.Arbitrary<ModelMessage> = fc.oneof(
   wired(blocks.map((content) => ({ role: 'user' as const, content }))),
   wired(fc.array(part, { maxLength: 4 }).map((content) => ({ role: 'assistant' as const, content }))),
-  wired(fc.record({ role: fc.constant('tool' as const), toolCallId: fc.string(), name: fc.string(), content: blocks, isError: fc.boolean() }))
+  wired(fc.record({ role: fc.constant('tool' as const), toolCallId: fc.string(), name: fc.string(), content: blocks,
+    isError: fc.boolean() }))
 )
 /** Whole steps: a conversation never stops between the results of one step. */
 const messages = fc.array(message, { maxLength: 12 })
@@ -114,7 +116,8 @@ for (const [name, encode] of ENCODERS) {
     const body = encode(request({
       temperature: 0.5,
       maxTokens: 7,
-      providerOptions: '{ "temperature": 0.10, "seed":12345678901234567890, "stream":false,"model":"other","messages":[], "z":{"2":1,"1":2} }'
+      providerOptions: '{ "temperature": 0.10, "seed":12345678901234567890, "stream":false,"model":"other",' +
+        '"messages":[], "z":{"2":1,"1":2} }'
     }))
     expect(body.endsWith('"temperature": 0.10,"seed":12345678901234567890,"z":{"2":1,"1":2}}')).toBe(true)
     expect(body.match(/"temperature"/g)).toHaveLength(1)

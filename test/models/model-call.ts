@@ -13,7 +13,8 @@ export const user = (text: string): ModelMessage => ({ role: 'user', content: [{
 export const request = (more: Partial<ModelRequest> = {}): ModelRequest =>
   ({ system: [], messages: [user('do it')], tools: [], call: 0, ...more })
 
-export interface Played { deltas: Extract<ModelStreamEvent, { type: 'delta' }>[], reply?: ModelReply, failure?: ModelFailure, last: ModelStreamEvent }
+export interface Played { deltas: Extract<ModelStreamEvent, { type: 'delta' }>[], reply?: ModelReply, failure?: ModelFailure,
+  last: ModelStreamEvent }
 
 /** Plays a call to its end, and insists on the port's shape: deltas, then exactly one reply or failure. */
 export async function play (model: Model, of = request(), signal = new AbortController().signal): Promise<Played> {
@@ -21,7 +22,9 @@ export async function play (model: Model, of = request(), signal = new AbortCont
   for await (const event of model.stream(of, signal)) events.push(event)
   const last = events.at(-1)
   const deltas = events.filter((event) => event.type === 'delta')
-  if (!last || last.type === 'delta' || deltas.length !== events.length - 1) throw new Error(`not deltas and one end: ${JSON.stringify(events)}`)
+  if (!last || last.type === 'delta' || deltas.length !== events.length - 1) {
+    throw new Error(`not deltas and one end: ${JSON.stringify(events)}`)
+  }
   return { deltas, last, ...(last.type === 'reply' ? { reply: last.reply } : { failure: last.failure }) }
 }
 

@@ -36,7 +36,8 @@ test('4.4 a name without endpoint means the endpoint of the transcript\'s kind, 
 test('a list of models restricts its endpoint and is what GET /v1/models shows', () => {
   const models = createModels({ endpoints: [local, openai], defaultModel: 'local/small' })
   expect(models.resolve('local/org/large').id).toBe('local/org/large')
-  expect(refusal(() => models.resolve('local/other'))).toBe('MODEL_UNKNOWN: unknown model "local/other"; known: local/small, local/org/large, scripted/demo')
+  expect(refusal(() => models.resolve('local/other'))).toBe(
+    'MODEL_UNKNOWN: unknown model "local/other"; known: local/small, local/org/large, scripted/demo')
   expect(models.list()).toEqual([
     { id: 'local/small', endpoint: 'local', kind: 'openai-chat', default: true },
     { id: 'local/org/large', endpoint: 'local', kind: 'openai-chat', default: false },
@@ -58,7 +59,8 @@ test('the scripted endpoint is always there, under any model name', () => {
 
 test('the scripted model never answers for one whose endpoint is missing', () => {
   const models = createModels({ endpoints: [] })
-  expect(refusal(() => models.resolve('openai/gpt-5'))).toBe('MODEL_UNKNOWN: unknown model "openai/gpt-5"; known: scripted/demo')
+  expect(refusal(() => models.resolve('openai/gpt-5'))).toBe(
+    'MODEL_UNKNOWN: unknown model "openai/gpt-5"; known: scripted/demo')
   expect(refusal(() => models.resolve('gpt-5', 'openai-chat'))).toMatch('MODEL_UNKNOWN')
 })
 

@@ -20,7 +20,8 @@ test('calls and results: arguments verbatim, one tool message a result, images l
       { type: 'tool-call', toolCallId: 'a', name: 'read', arguments: '{ "2":1,"1": 1e400 }' },
       { type: 'tool-call', toolCallId: 'b', name: 'read', arguments: '{"broken' }
     ] },
-    { role: 'tool', toolCallId: 'a', name: 'read', content: [{ type: 'text', text: 'x' }, { type: 'image', data: 'AA', mimeType: 'image/png' }], isError: false },
+    { role: 'tool', toolCallId: 'a', name: 'read',
+      content: [{ type: 'text', text: 'x' }, { type: 'image', data: 'AA', mimeType: 'image/png' }], isError: false },
     { role: 'tool', toolCallId: 'b', name: 'read', content: [{ type: 'text', text: 'Error: no' }], isError: true }
   ] }).messages).toEqual([
     { role: 'user', content: 'go' },
@@ -34,13 +35,16 @@ test('calls and results: arguments verbatim, one tool message a result, images l
 })
 
 test('an assistant message of calls alone has null content', () => {
-  expect(encode({ messages: [{ role: 'assistant', content: [{ type: 'tool-call', toolCallId: 'a', name: 'f', arguments: '{}' }] }] }).messages)
+  expect(encode({ messages: [{ role: 'assistant',
+    content: [{ type: 'tool-call', toolCallId: 'a', name: 'f', arguments: '{}' }] }] }).messages)
     .toMatchObject([{ role: 'assistant', content: null }])
 })
 
 test('a lone text is a string; images are data URLs beside text parts', () => {
-  expect(encode({ messages: [{ role: 'user', content: [{ type: 'text', text: 'see' }, { type: 'image', data: 'AA==', mimeType: 'image/png' }] }] }).messages)
-    .toEqual([{ role: 'user', content: [{ type: 'text', text: 'see' }, { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }] }])
+  expect(encode({ messages: [{ role: 'user', content: [{ type: 'text', text: 'see' },
+    { type: 'image', data: 'AA==', mimeType: 'image/png' }] }] }).messages)
+    .toEqual([{ role: 'user', content: [{ type: 'text', text: 'see' },
+      { type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }] }])
 })
 
 test('the host\'s own system messages come first, further sections follow as one more', () => {
@@ -62,7 +66,8 @@ test('the token cap has the name that the server reads', () => {
 })
 
 test('a schema without a type is given one, as the API wants an object', () => {
-  expect(encode({ tools: [{ name: 't', description: 'd', inputSchema: {} }, { name: 'u', description: '', inputSchema: true }] }).tools).toEqual([
+  expect(encode({ tools: [{ name: 't', description: 'd', inputSchema: {} },
+    { name: 'u', description: '', inputSchema: true }] }).tools).toEqual([
     { type: 'function', function: { name: 't', description: 'd', parameters: { type: 'object', properties: {} } } },
     { type: 'function', function: { name: 'u', description: '', parameters: { type: 'object', properties: {} } } }
   ])

@@ -42,23 +42,40 @@ export function createApp (onTestFinished: Cleanup, patch: Partial<RoutesDeps> =
 }
 
 /** Checks the shape that every refusal has, and gives its body. */
-export function problem (response: LightMyRequestResponse, status: number, code: string): Record<string, unknown> & { errors: { pointer: string, detail: string }[] } {
+export function problem (response: LightMyRequestResponse, status: number, code: string): Record<string, unknown> & {
+  errors: { pointer: string, detail: string }[]
+} {
   const body = response.json<Record<string, unknown>>()
-  expect({ status: response.statusCode, code: body['code'], detail: body['detail'] }).toEqual({ status, code, detail: expect.any(String) })
+  expect({ status: response.statusCode, code: body['code'], detail: body['detail'] }).toEqual(
+    { status, code, detail: expect.any(String) }
+  )
   expect(response.headers['content-type']).toMatch(/^application\/problem\+json/)
   expect(body).toMatchObject({
-    status, type: `/problems/${code.toLowerCase().replaceAll('_', '-')}`, title: expect.any(String), retryable: expect.any(Boolean),
+    status, type: `/problems/${code.toLowerCase().replaceAll('_', '-')}`, title: expect.any(String),
+    retryable: expect.any(Boolean),
     requestId: response.headers['x-request-id'],
-    toolResult: { isError: true, content: [{ type: 'text', text: status === 401 || status === 403 || status >= 500 ? 'Error: subagent service unavailable' : `Error: ${body['detail'] as string}` }] }
+    toolResult: {
+      isError: true,
+      content: [
+        {
+          type: 'text',
+          text: status === 401 || status === 403 || status >= 500 ? 'Error: subagent service unavailable' : `Error: ${body['detail'] as string}`
+        }
+      ]
+    }
   })
   return body as never
 }
 
 /** A real connection, for what only sockets show. */
-export async function open (app: FastifyInstance, options: { method?: string, path: string, headers?: Record<string, string>, body?: string }) {
+export async function open (
+  app: FastifyInstance, options: { method?: string, path: string, headers?: Record<string, string>, body?: string }
+) {
   if (app.server.listening === false) await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo
-  const request = httpRequest({ host: '127.0.0.1', port, method: options.method ?? 'GET', path: options.path, headers: options.headers ?? {}, agent: false })
+  const request = httpRequest(
+    { host: '127.0.0.1', port, method: options.method ?? 'GET', path: options.path, headers: options.headers ?? {}, agent: false }
+  )
   request.on('error', () => {})
   const response = new Promise<IncomingMessage>((resolve) => { request.once('response', resolve) })
   request.end(options.body)

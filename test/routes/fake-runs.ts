@@ -12,14 +12,21 @@ export const result = (patch: Partial<RunResult> = {}): RunResult =>
 export const runView = (patch: Partial<RunView> = {}): RunView => ({
   id: RUN_ID, tenant: 'default', sessionId: RUN_ID, segment: 1, firstSeq: 0, continues: null, provider: 'spawn', label: null,
   status: 'running', stopReason: null, error: null, depth: 1, parentRunId: null, parentSessionId: null, rootId: RUN_ID,
-  model: 'scripted/demo', seed: { turns: 0, events: 0 }, notices: [], createdAt: 1_700_000_000_000, startedAt: null, settledAt: null,
+  model: 'scripted/demo', seed: {
+    turns: 0, events: 0
+  }, notices: [], createdAt: 1_700_000_000_000, startedAt: null, settledAt: null,
   expiresAt: null, cancel: null, usage: noUsage(), pendingToolCalls: [], metadata: {}, result: null,
   treeUsage: noUsage(), runningChildren: 0, ...patch
 })
 
 export const settled = (patch: Partial<RunResult> = {}): RunView => {
   const outcome = result(patch)
-  return runView({ status: 'settled', stopReason: outcome.stopReason, settledAt: 1_700_000_001_000, result: outcome, error: outcome.error ?? null })
+  return runView(
+    {
+      status: 'settled', stopReason: outcome.stopReason, settledAt: 1_700_000_001_000, result: outcome,
+      error: outcome.error ?? null
+    }
+  )
 }
 
 const session = (id: string): SessionRecord => ({
@@ -73,7 +80,12 @@ export function createFakeRuns (): FakeRuns {
       return { session: session(id), replayed: false }
     },
     async deleteSession () {},
-    providers: () => [{ name: 'spawn', available: true, capabilities: { outputSchema: true, depthLimit: true, toolFilter: true, persona: true }, inheritsParentContext: false }],
+    providers: () => [
+      {
+        name: 'spawn', available: true, capabilities: { outputSchema: true, depthLimit: true, toolFilter: true, persona: true },
+        inheritsParentContext: false
+      }
+    ],
     tools: () => [{ name: 'read_file', description: 'Reads.', inputSchema: { type: 'object' } }],
     models: () => [{ id: 'scripted/demo', endpoint: 'scripted', kind: 'scripted' as const, default: true }]
   }

@@ -6,7 +6,11 @@ const pointers = (body: { errors: { pointer: string }[] }) => body.errors.map(({
 
 test.for<[name: string, body: string, pointer: string]>([
   ['a duplicate key', '{"task":"a","task":"b"}', '/task'],
-  ['a duplicate key inside a transcript', '{"provider":"fork","task":"a","parent":{"transcript":{"format":"openai-chat","messages":[{"role":"user","role":"user"}]}}}', '/parent/transcript/messages/0/role'],
+  [
+    'a duplicate key inside a transcript',
+    '{"provider":"fork","task":"a","parent":{"transcript":{"format":"openai-chat","messages":[{"role":"user","role":"user"}]}}}',
+    '/parent/transcript/messages/0/role'
+  ],
   ['__proto__', '{"task":"a","__proto__":{"x":1}}', '/__proto__'],
   ['__proto__ in metadata', '{"task":"a","metadata":{"__proto__":"x"}}', '/metadata/__proto__'],
   ['constructor as an unknown field', '{"task":"a","constructor":{}}', '/constructor'],
@@ -37,7 +41,10 @@ test.for<[name: string, body: string, pointer: string]>([
   ['an unknown agent', '{"task":"a","agent":"reviewer"}', '/agent'],
   ['code mode', '{"task":"a","codeMode":"code"}', '/codeMode'],
   ['ai-sdk without a tool name', '{"task":"a","format":"ai-sdk","toolCallId":"c"}', '/toolName'],
-  ['17 pairs of metadata', JSON.stringify({ task: 'a', metadata: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`k${i}`, 'v'])) }), '/metadata'],
+  [
+    '17 pairs of metadata',
+    JSON.stringify({ task: 'a', metadata: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`k${i}`, 'v'])) }), '/metadata'
+  ],
   ['metadata that is no string', '{"task":"a","metadata":{"a\\nb":1}}', '/metadata/a\nb'],
   ['an empty metadata key', '{"task":"a","metadata":{"":"x"}}', '/metadata/'],
   ['a body that is no object', '[]', ''],
@@ -52,20 +59,34 @@ test.for<[name: string, body: string, pointer: string]>([
 
 test('every fault of a body is named, at most 20', async ({ onTestFinished }) => {
   const { start } = createApp(onTestFinished)
-  expect(pointers(problem(await start({ task: 5, a: 1, limits: { steps: 0 } }), 400, 'INVALID_REQUEST')).toSorted()).toEqual(['/a', '/limits/steps', '/task'])
+  expect(pointers(problem(await start({ task: 5, a: 1, limits: { steps: 0 } }), 400, 'INVALID_REQUEST')).toSorted()).toEqual(
+    ['/a', '/limits/steps', '/task']
+  )
   const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`x${i}`, 1]))
   expect(problem(await start(many), 400, 'INVALID_REQUEST').errors).toHaveLength(20)
 })
 
 test('a big body with a million faults is refused by its first one', async ({ onTestFinished }) => {
   const { start } = createApp(onTestFinished, { maxBodyBytes: 10_000_000 })
-  const answer = problem(await start({ task: 'a', toolFilter: { allow: Array.from({ length: 1000 }, () => 1) }, outputSchema: { enum: Array.from({ length: 100_000 }, () => 1) } }), 400, 'INVALID_REQUEST')
+  const answer = problem(
+    await start(
+      {
+        task: 'a', toolFilter: { allow: Array.from({ length: 1000 }, () => 1) },
+        outputSchema: { enum: Array.from({ length: 100_000 }, () => 1) }
+      }
+    ),
+    400, 'INVALID_REQUEST'
+  )
   expect(pointers(answer)).toEqual(['/toolFilter/allow/0'])
 })
 
-test.for(['null', '"2"', '-1', '1.5', '-0', '1e400', '9007199254740993', '{}', 'true'])('6.3 the depth values are the driver\'s to judge: %s goes on as it is', async (value, { onTestFinished }) => {
+test.for(
+  ['null', '"2"', '-1', '1.5', '-0', '1e400', '9007199254740993', '{}', 'true']
+)('6.3 the depth values are the driver\'s to judge: %s goes on as it is', async (value, { onTestFinished }) => {
   const { start, runs } = createApp(onTestFinished)
-  expect((await start(`{"task":"a","maxDepth":${value},"parent":{"delegationDepth":${value},"subagentDepth":${value}}}`)).statusCode).toBe(201)
+  expect(
+    (await start(`{"task":"a","maxDepth":${value},"parent":{"delegationDepth":${value},"subagentDepth":${value}}}`)).statusCode
+  ).toBe(201)
   const expected: unknown = JSON.parse(value)
   expect(runs.input.maxDepth).toStrictEqual(expected)
   expect(runs.input.parent).toStrictEqual({ delegationDepth: expected, subagentDepth: expected })
@@ -84,15 +105,24 @@ test('4.2 transcripts and provider options go on as the texts that were sent', a
   expect((await start(body)).statusCode).toBe(201)
   expect(runs.input.agentOptions?.providerOptions).toBe('{"z":1.0, "a":9007199254740993}')
   expect(runs.input.parent).toEqual({
-    transcript: { format: 'anthropic', system: '[ {"type":"text","text":"s"} ]', tools: ['{"10":1,"2":2}'], messages: ['{"role":"user", "content":"\\u0041"}', '{"n":1e2}'] }
+    transcript: {
+      format: 'anthropic', system: '[ {"type":"text","text":"s"} ]', tools: ['{"10":1,"2":2}'],
+      messages: ['{"role":"user", "content":"\\u0041"}', '{"n":1e2}']
+    }
   })
 })
 
 test.for<[url: string, name: string]>([
-  ['/v1/runs?limit=abc', 'limit'], ['/v1/runs?limit=1.5', 'limit'], ['/v1/runs?limit=0', 'limit'], ['/v1/runs?limit=201', 'limit'],
-  ['/v1/runs?limit=', 'limit'], ['/v1/runs?limit=01', 'limit'], ['/v1/runs?limit=9007199254740993', 'limit'], ['/v1/runs?limit=5&limit=6', 'limit'], ['/v1/runs?limitt=5', 'limitt'],
+  ['/v1/runs?limit=abc', 'limit'], ['/v1/runs?limit=1.5', 'limit'], ['/v1/runs?limit=0', 'limit'], [
+    '/v1/runs?limit=201', 'limit'
+  ],
+  ['/v1/runs?limit=', 'limit'], ['/v1/runs?limit=01', 'limit'], [
+    '/v1/runs?limit=9007199254740993', 'limit'
+  ], ['/v1/runs?limit=5&limit=6', 'limit'], ['/v1/runs?limitt=5', 'limitt'],
   ['/v1/runs?__proto__=5', '__proto__'], ['/v1/runs?status=done', 'status'], ['/v1/runs?createdAfter=yesterday', 'createdAfter'],
-  ['/v1/runs?include=events', 'include'], ['/v1/runs/x/events?tree=1', 'tree'], ['/v1/runs/x/result?wait=-1', 'wait'], ['/v1/runs/x?x=', 'x'],
+  ['/v1/runs?include=events', 'include'], ['/v1/runs/x/events?tree=1', 'tree'], ['/v1/runs/x/result?wait=-1', 'wait'], [
+    '/v1/runs/x?x=', 'x'
+  ],
   ['/v1/runs/x/result?format=ai-sdk&toolCallId=c', 'toolName'], ['/healthz?x=1', 'x']
 ])('%s is refused and names the parameter', async ([url, name], { onTestFinished }) => {
   const { send } = createApp(onTestFinished)
@@ -101,12 +131,19 @@ test.for<[url: string, name: string]>([
   expect(answer['detail']).toContain(name)
 })
 
-test.for<[type: string]>([['text/plain'], ['application/xml'], ['application/x-www-form-urlencoded'], ['multipart/form-data; boundary=x'], ['application/json; charset=utf-16'], ['application/jsonx']])('a body of %s is 415', async ([type], { onTestFinished }) => {
+test.for<[type: string]>(
+  [
+    ['text/plain'], ['application/xml'], ['application/x-www-form-urlencoded'], ['multipart/form-data; boundary=x'],
+    ['application/json; charset=utf-16'], ['application/jsonx']
+  ]
+)('a body of %s is 415', async ([type], { onTestFinished }) => {
   const { send } = createApp(onTestFinished)
   problem(await send('POST', '/v1/runs', '{"task":"a"}', { 'content-type': type }), 415, 'UNSUPPORTED_MEDIA_TYPE')
 })
 
-test.for(['application/json', 'application/json; charset=utf-8', 'application/json;charset="UTF-8"', 'Application/JSON'])('a body of %s is taken', async (type, { onTestFinished }) => {
+test.for(
+  ['application/json', 'application/json; charset=utf-8', 'application/json;charset="UTF-8"', 'Application/JSON']
+)('a body of %s is taken', async (type, { onTestFinished }) => {
   const { send } = createApp(onTestFinished)
   expect((await send('POST', '/v1/runs', '{"task":"a"}', { 'content-type': type })).statusCode).toBe(201)
 })
@@ -151,9 +188,15 @@ test('bytes that are no UTF-8 are refused', async ({ onTestFinished }) => {
 })
 
 test.for<[method: string, url: string, status: number, code: string]>([
-  ['GET', '/nowhere', 404, 'NOT_FOUND'], ['POST', '/nowhere', 404, 'NOT_FOUND'], ['GET', '/v1/runs/', 404, 'NOT_FOUND'], ['GET', `/v1/runs/${'a'.repeat(301)}`, 404, 'NOT_FOUND'],
-  ['GET', '/v1/runs/%zz', 400, 'INVALID_REQUEST'], ['GET', '/v1/%ff', 400, 'INVALID_REQUEST'], ['PUT', '/v1/runs', 405, 'METHOD_NOT_ALLOWED'],
-  ['PATCH', '/v1/runs/x', 405, 'METHOD_NOT_ALLOWED'], ['GET', '/v1/sessions', 405, 'METHOD_NOT_ALLOWED'], ['PROPFIND', '/v1/runs', 405, 'METHOD_NOT_ALLOWED']
+  ['GET', '/nowhere', 404, 'NOT_FOUND'], ['POST', '/nowhere', 404, 'NOT_FOUND'], ['GET', '/v1/runs/', 404, 'NOT_FOUND'], [
+    'GET', `/v1/runs/${'a'.repeat(301)}`, 404, 'NOT_FOUND'
+  ],
+  ['GET', '/v1/runs/%zz', 400, 'INVALID_REQUEST'], ['GET', '/v1/%ff', 400, 'INVALID_REQUEST'], [
+    'PUT', '/v1/runs', 405, 'METHOD_NOT_ALLOWED'
+  ],
+  ['PATCH', '/v1/runs/x', 405, 'METHOD_NOT_ALLOWED'], ['GET', '/v1/sessions', 405, 'METHOD_NOT_ALLOWED'], [
+    'PROPFIND', '/v1/runs', 405, 'METHOD_NOT_ALLOWED'
+  ]
 ])('%s %s is %i', async ([method, url, status, code], { onTestFinished }) => {
   const { send } = createApp(onTestFinished)
   problem(await send(method, url), status, code)
@@ -166,8 +209,12 @@ test('405 names the methods that are allowed', async ({ onTestFinished }) => {
 })
 
 test.for<[accept: string, url: string, ok: boolean]>([
-  ['text/html', '/v1/runs', false], ['application/json;q=0', '/v1/runs', false], ['text/event-stream', '/v1/runs', false], ['*/*;q=0', '/v1/runs', false],
-  ['*/*', '/v1/runs', true], ['application/*', '/v1/runs', true], ['text/html, */*;q=0.1', '/v1/runs', true], ['application/json;q=0.5', '/v1/runs', true],
+  ['text/html', '/v1/runs', false], ['application/json;q=0', '/v1/runs', false], ['text/event-stream', '/v1/runs', false], [
+    '*/*;q=0', '/v1/runs', false
+  ],
+  ['*/*', '/v1/runs', true], ['application/*', '/v1/runs', true], ['text/html, */*;q=0.1', '/v1/runs', true], [
+    'application/json;q=0.5', '/v1/runs', true
+  ],
   ['text/html', '/v1/runs/x/events', false], ['image/png', '/healthz', true]
 ])('Accept: %s on %s: %s', async ([accept, url, ok], { onTestFinished }) => {
   const { send } = createApp(onTestFinished)

@@ -1,6 +1,7 @@
 /** What a fake model server answers, in no protocol's terms. */
 
-export interface FakeCall { id?: string, name: string, input?: unknown, /** The text as it is, broken or not. */ arguments?: string }
+/** `arguments`: the text as it is, broken or not; else that of `input`. */
+export interface FakeCall { id?: string, name: string, input?: unknown, arguments?: string }
 export interface FakeUsage { input?: number, cached?: number, cacheWrite?: number, output?: number, reasoning?: number }
 export interface FakeReply {
   kind: 'reply'
@@ -18,9 +19,9 @@ export interface FakeReply {
 }
 /** Every way in which a model server fails (quality.md). */
 export const FAULTS = [
-  'status400', 'status429', 'status500', 'status502', 'status503', 'status504', 'status529', 'auth', 'context-too-long', 'redirect',
-  'reset-before', 'reset-during', 'stall', 'bad-json', 'wrong-content-type', 'broken-arguments', 'empty', 'huge', 'ends-early',
-  'error-event', 'ignores-stream'
+  'status400', 'status429', 'status500', 'status502', 'status503', 'status504', 'status529', 'auth', 'context-too-long',
+  'redirect', 'reset-before', 'reset-during', 'stall', 'bad-json', 'wrong-content-type', 'broken-arguments', 'empty', 'huge',
+  'ends-early', 'error-event', 'ignores-stream'
 ] as const
 export type FaultName = (typeof FAULTS)[number]
 
@@ -46,10 +47,13 @@ export const calls = (name: string, input: unknown, more: More & { id?: string, 
   const { id, ...rest } = more
   return { kind: 'reply', calls: [{ name, input, ...(id === undefined ? {} : { id }) }], ...rest }
 }
-export const callsAll = (all: FakeCall[], more: More & { text?: string } = {}): FakeReply => ({ kind: 'reply', calls: all, ...more })
+export const callsAll = (all: FakeCall[], more: More & { text?: string } = {}): FakeReply =>
+  ({ kind: 'reply', calls: all, ...more })
 export const hangs = (after?: string): FakeHang => ({ kind: 'hang', ...(after === undefined ? {} : { after }) })
-export const fails = (fault: FaultName, more: Omit<FakeFault, 'kind' | 'fault'> = {}): FakeFault => ({ kind: 'fault', fault, ...more })
-export const raw = (body: string, contentType?: string): FakeRaw => ({ kind: 'raw', body, ...(contentType === undefined ? {} : { contentType }) })
+export const fails = (fault: FaultName, more: Omit<FakeFault, 'kind' | 'fault'> = {}): FakeFault =>
+  ({ kind: 'fault', fault, ...more })
+export const raw = (body: string, contentType?: string): FakeRaw =>
+  ({ kind: 'raw', body, ...(contentType === undefined ? {} : { contentType }) })
 
 export const argumentsOf = (call: FakeCall): string => call.arguments ?? JSON.stringify(call.input ?? {})
 

@@ -20,7 +20,8 @@ const usageOf = ({ usage = {} }: FakeReply): object => ({
 const start = (model: string, n: number, reply: FakeReply): string => frame({
   type: 'message_start',
   message: {
-    id: `msg_${n}`, type: 'message', role: 'assistant', model, content: [], stop_reason: null, usage: { ...usageOf(reply), output_tokens: 1 }
+    id: `msg_${n}`, type: 'message', role: 'assistant', model, content: [], stop_reason: null,
+      usage: { ...usageOf(reply), output_tokens: 1 }
   }
 } as { type: string })
 
@@ -58,7 +59,8 @@ export const anthropic: FakeProtocol = {
     start(model, n, reply),
     frame({ type: 'ping' }),
     ...blocks(reply, n).flatMap(({ content, deltas }, index) => block(index, content, deltas)),
-    frame({ type: 'message_delta', delta: { stop_reason: stopReason(reply), stop_sequence: null }, usage: usageOf(reply) } as { type: string }),
+    frame({ type: 'message_delta', delta: { stop_reason: stopReason(reply), stop_sequence: null },
+      usage: usageOf(reply) } as { type: string }),
     frame({ type: 'message_stop' })
   ],
 
@@ -70,7 +72,8 @@ export const anthropic: FakeProtocol = {
     content: [
       ...(reply.reasoning === undefined ? [] : [{ type: 'thinking', thinking: reply.reasoning, signature: `sig-${n}` }]),
       ...(reply.text === undefined ? [] : [{ type: 'text', text: reply.text }]),
-      ...(reply.calls ?? []).map((call, index) => ({ type: 'tool_use', id: callId(reply, n, index), name: call.name, input: call.input ?? {} }))
+      ...(reply.calls ?? []).map((call, index) =>
+        ({ type: 'tool_use', id: callId(reply, n, index), name: call.name, input: call.input ?? {} }))
     ],
     stop_reason: stopReason(reply),
     usage: usageOf(reply)

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { anthropic } from './fake-anthropic.ts'
-import { says, type FakeAnswer, type FakeProtocol } from './fake-answers.ts'
+import type { FakeAnswer, FakeProtocol } from './fake-answers.ts'
 import { playFault, sendJson, write } from './fake-faults.ts'
 import { openai } from './fake-openai.ts'
 
@@ -100,10 +100,12 @@ async function handle (
   const answer = pick(request)
   const authorization = String(req.headers.authorization ?? req.headers['x-api-key'] ?? '')
   if (!answer) return sendJson(res, 400, protocol.errorBody('invalid_request_error', 'the fake model server has no answer left'))
-  await play({ res, protocol, model: String(request.json.model), n: count() - 1, authorization }, answer, request.json.stream === true)
+  await play({ res, protocol, model: String(request.json.model), n: count() - 1, authorization }, answer,
+    request.json.stream === true)
 }
 
-const PROTOCOLS: Readonly<Record<string, FakeProtocol | undefined>> = { '/v1/chat/completions': openai, '/v1/messages': anthropic }
+const PROTOCOLS: Readonly<Record<string, FakeProtocol | undefined>> = { '/v1/chat/completions': openai,
+  '/v1/messages': anthropic }
 
 async function play (scene: Parameters<typeof playFault>[0], answer: FakeAnswer, stream: boolean): Promise<void> {
   const { res, protocol, model, n } = scene
@@ -120,7 +122,3 @@ async function play (scene: Parameters<typeof playFault>[0], answer: FakeAnswer,
     default: return answer satisfies never
   }
 }
-
-/** A server that answers every request with this text: for benchmarks and by hand. */
-export const startEchoingModelServer = (port?: number): Promise<FakeModelServer> =>
-  startFakeModelServer(undefined, { fallback: says('hello from the fake model server'), ...(port === undefined ? {} : { port }) })

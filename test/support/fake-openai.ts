@@ -64,7 +64,8 @@ export const openai: FakeProtocol = {
     usage: usageOf(reply)
   }),
 
-  opening: (text, model, n) => [frame(chunk(model, n, { role: 'assistant', content: '' })), frame(chunk(model, n, { content: text }))],
+  opening: (text, model, n) => [frame(chunk(model, n, { role: 'assistant', content: '' })),
+    frame(chunk(model, n, { content: text }))],
   delta: (text) => frame(chunk('m', 0, { content: text })),
   empty: () => [DONE],
   errorFrame: (message) => frame({ error: { message, type: 'server_error', code: 'overloaded' } }),

@@ -41,11 +41,17 @@ const openaiChat: Fixture = {
     messages: [
       { role: 'system', content: INSTRUCTIONS },
       { role: 'user', content: ASK },
-      { role: 'assistant', content: null, tool_calls: [{ id: 'call_Qk1', type: 'function', function: { name: 'run_tests', arguments: '{ "branch": "main" }' } }] },
+      {
+        role: 'assistant', content: null,
+        tool_calls: [{ id: 'call_Qk1', type: 'function', function: { name: 'run_tests', arguments: '{ "branch": "main" }' } }]
+      },
       { role: 'tool', tool_call_id: 'call_Qk1', content: RESULT },
       { role: 'assistant', content: FOUND, refusal: null, annotations: [] },
       { role: 'user', content: [{ type: 'text', text: MORE }] },
-      { role: 'assistant', content: 'I will look into it.', tool_calls: [{ id: 'call_Vd2', type: 'function', function: { name: 'delegate', arguments: TASK } }] }
+      {
+        role: 'assistant', content: 'I will look into it.',
+        tool_calls: [{ id: 'call_Vd2', type: 'function', function: { name: 'delegate', arguments: TASK } }]
+      }
     ]
   }
 }
@@ -64,10 +70,16 @@ const openaiResponses: Fixture = {
     messages: [
       { role: 'user', content: ASK },
       { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'gAAAAABo' },
-      { type: 'function_call', id: 'fc_1', call_id: 'call_Qk1', name: 'run_tests', arguments: '{"branch":"main"}', status: 'completed' },
+      {
+        type: 'function_call', id: 'fc_1', call_id: 'call_Qk1', name: 'run_tests', arguments: '{"branch":"main"}',
+        status: 'completed'
+      },
       { type: 'function_call_output', call_id: 'call_Qk1', output: RESULT },
       { type: 'reasoning', id: 'rs_2', summary: [{ type: 'summary_text', text: 'Two of them fail.' }] },
-      { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: FOUND, annotations: [] }] },
+      {
+        type: 'message', id: 'msg_1', role: 'assistant', status: 'completed',
+        content: [{ type: 'output_text', text: FOUND, annotations: [] }]
+      },
       { type: 'message', role: 'user', content: [{ type: 'input_text', text: MORE }] },
       { type: 'reasoning', id: 'rs_3', summary: [] },
       { type: 'function_call', id: 'fc_2', call_id: 'call_Vd2', name: 'delegate', arguments: TASK, status: 'completed' }
@@ -83,7 +95,9 @@ const anthropic: Fixture = {
     system: [{ type: 'text', text: INSTRUCTIONS, cache_control: { type: 'ephemeral' } }],
     tools: [
       { name: 'run_tests', description: 'Runs the tests.', input_schema: RUN_TESTS },
-      { name: 'delegate', description: 'Hands a task to a subagent.', input_schema: DELEGATE, cache_control: { type: 'ephemeral' } }
+      {
+        name: 'delegate', description: 'Hands a task to a subagent.', input_schema: DELEGATE, cache_control: { type: 'ephemeral' }
+      }
     ],
     messages: [
       { role: 'user', content: ASK },
@@ -94,7 +108,15 @@ const anthropic: Fixture = {
           { type: 'tool_use', id: 'toolu_01', name: 'run_tests', input: { branch: 'main' } }
         ]
       },
-      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_01', content: [{ type: 'text', text: RESULT }], cache_control: { type: 'ephemeral' } }] },
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'tool_result', tool_use_id: 'toolu_01', content: [{ type: 'text', text: RESULT }],
+            cache_control: { type: 'ephemeral' }
+          }
+        ]
+      },
       { role: 'assistant', content: [{ type: 'text', text: FOUND }] },
       { role: 'user', content: MORE },
       {
@@ -127,10 +149,16 @@ const aiSdk: Fixture = {
           { type: 'tool-call', toolCallId: 'call_Qk1', toolName: 'run_tests', input: { branch: 'main' } }
         ]
       },
-      { role: 'tool', content: [{ type: 'tool-result', toolCallId: 'call_Qk1', toolName: 'run_tests', output: { type: 'text', value: RESULT } }] },
+      {
+        role: 'tool',
+        content: [{ type: 'tool-result', toolCallId: 'call_Qk1', toolName: 'run_tests', output: { type: 'text', value: RESULT } }]
+      },
       { role: 'assistant', content: [{ type: 'text', text: FOUND }] },
       { role: 'user', content: [{ type: 'text', text: MORE }] },
-      { role: 'assistant', content: [{ type: 'tool-call', toolCallId: 'call_Vd2', toolName: 'delegate', input: JSON.parse(TASK) as unknown }] }
+      {
+        role: 'assistant',
+        content: [{ type: 'tool-call', toolCallId: 'call_Vd2', toolName: 'delegate', input: JSON.parse(TASK) as unknown }]
+      }
     ]
   }
 }
@@ -139,9 +167,13 @@ const USAGE = { inputTokens: 12, cachedInputTokens: 0, cacheWriteTokens: 0, outp
 const logged = (events: [string, object][]): unknown[] => events.map(([type, data], seq) =>
   ({ runId: '0199d2a8-1c00-7000-8000-000000000001', seq, time: new Date(1_790_000_000_000 + seq).toISOString(), type, data }))
 const says = (text: string, ...calls: object[]): [string, object] => ['assistant/message', {
-  content: [...(text === '' ? [] : [{ type: 'text', text }]), ...calls], usage: USAGE, model: 'gpt-5-mini', stop: calls.length > 0 ? 'tool-calls' : 'end'
+  content: [
+    ...(text === '' ? [] : [{ type: 'text', text }]), ...calls
+  ], usage: USAGE, model: 'gpt-5-mini', stop: calls.length > 0 ? 'tool-calls' : 'end'
 }]
-const call = (toolCallId: string, name: string, args: string): object => ({ type: 'tool-call', toolCallId, name, arguments: args })
+const call = (
+  toolCallId: string, name: string, args: string
+): object => ({ type: 'tool-call', toolCallId, name, arguments: args })
 const started = (toolCallId: string, name: string, input: unknown): [string, object] =>
   ['tool/call', { toolCallId, name, input, executor: 'host', idempotent: false, deadline: '2026-09-21T12:00:00.000Z' }]
 

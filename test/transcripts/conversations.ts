@@ -11,7 +11,15 @@ type Plan =
 const plan: fc.Arbitrary<Plan> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('user' as const), text: fc.string({ maxLength: 4 }) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('system' as const), text: fc.string({ maxLength: 4 }) }) },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('assistant' as const), text: fc.string({ minLength: 1, maxLength: 4 }), calls: fc.constantFrom(0, 0, 0, 1, 2) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record(
+      {
+        kind: fc.constant('assistant' as const), text: fc.string({ minLength: 1, maxLength: 4 }),
+        calls: fc.constantFrom(0, 0, 0, 1, 2)
+      }
+    )
+  },
   {
     weight: 5,
     arbitrary: fc.record({
@@ -26,7 +34,9 @@ export const plans = fc.array(plan, { maxLength: 14 })
 /** One message of a host, and what the rule of http-api.md 4.1 needs to know of it. */
 export interface Said { message: unknown, model: boolean, calls: string[], answers: string[], user: string | null }
 
-const user = (message: unknown, text: string | null, answers: string[] = []): Said => ({ message, model: false, calls: [], answers, user: text })
+const user = (
+  message: unknown, text: string | null, answers: string[] = []
+): Said => ({ message, model: false, calls: [], answers, user: text })
 const model = (message: unknown, calls: string[] = []): Said => ({ message, model: true, calls, answers: [], user: null })
 
 interface Writer {
@@ -43,7 +53,11 @@ export const WRITERS: Record<Exclude<TranscriptFormat, 'events'>, Writer> = {
     user: (text) => [user({ role: 'user', content: text }, text)],
     system: (text) => [user({ role: 'system', content: text }, text)],
     assistant: (text, ids) => [model({
-      role: 'assistant', content: text, ...(ids.length > 0 ? { tool_calls: calls(ids, (id) => ({ id, type: 'function', function: { name: 'f', arguments: '{ }' } })) } : {})
+      role: 'assistant', content: text, ...(
+        ids.length > 0 ? { tool_calls: calls(
+          ids, (id) => ({ id, type: 'function', function: { name: 'f', arguments: '{ }' } })
+        ) } : {}
+      )
     }, ids)],
     answers: (ids, text) => [
       ...ids.map((id) => user({ role: 'tool', tool_call_id: id, content: `r ${id}` }, null, [id])),
@@ -54,11 +68,16 @@ export const WRITERS: Record<Exclude<TranscriptFormat, 'events'>, Writer> = {
     user: (text) => [user({ role: 'user', content: text }, text)],
     system: (text) => [user({ role: 'system', content: text }, text)],
     assistant: (text, ids) => [model({
-      role: 'assistant', content: [{ type: 'text', text }, ...calls(ids, (id) => ({ type: 'tool_use', id, name: 'f', input: {} }))]
+      role: 'assistant', content: [
+        { type: 'text', text }, ...calls(ids, (id) => ({ type: 'tool_use', id, name: 'f', input: {} }))
+      ]
     }, ids)],
     answers: (ids, text) => [user({
       role: 'user',
-      content: [...ids.map((id) => ({ type: 'tool_result', tool_use_id: id, content: `r ${id}` })), ...(text === null ? [] : [{ type: 'text', text }])]
+      content: [
+        ...ids.map((id) => ({ type: 'tool_result', tool_use_id: id, content: `r ${id}` })),
+        ...(text === null ? [] : [{ type: 'text', text }])
+      ]
     }, text, ids)]
   },
   'openai-responses': {
@@ -76,10 +95,20 @@ export const WRITERS: Record<Exclude<TranscriptFormat, 'events'>, Writer> = {
   'ai-sdk': {
     user: (text) => [user({ role: 'user', content: text }, text)],
     assistant: (text, ids) => [model({
-      role: 'assistant', content: [{ type: 'text', text }, ...calls(ids, (id) => ({ type: 'tool-call', toolCallId: id, toolName: 'f', input: {} }))]
+      role: 'assistant', content: [
+        { type: 'text', text }, ...calls(ids, (id) => ({ type: 'tool-call', toolCallId: id, toolName: 'f', input: {} }))
+      ]
     }, ids)],
     answers: (ids, text) => [
-      user({ role: 'tool', content: ids.map((id) => ({ type: 'tool-result', toolCallId: id, toolName: 'f', output: { type: 'text', value: `r ${id}` } })) }, null, ids),
+      user(
+        {
+          role: 'tool',
+          content: ids.map(
+            (id) => ({ type: 'tool-result', toolCallId: id, toolName: 'f', output: { type: 'text', value: `r ${id}` } })
+          )
+        },
+        null, ids
+      ),
       ...(text === null ? [] : [user({ role: 'user', content: text }, text)])
     ]
   }

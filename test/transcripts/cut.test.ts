@@ -47,7 +47,9 @@ describe.for(CHAT_FORMATS)('%s', (format) => {
         if (message.role !== 'assistant') continue
         const ids = message.content.flatMap((part) => part.type === 'tool-call' ? [part.toolCallId] : [])
         const results = messages.slice(index + 1, index + 1 + ids.length)
-        expect(results.map((result) => result.role === 'tool' && result.toolCallId).toSorted()).toEqual(ids.toSorted())
+        expect(
+          results.map((result) => result.role === 'tool' ? result.toolCallId : result.role).toSorted()
+        ).toEqual(ids.toSorted())
         expect(results.every((result) => result.role === 'tool' && result.name === 'f')).toBe(true)
       }
     }))

@@ -9,7 +9,9 @@ import { balancedLogs, crashedLogs, numbered } from '../core/histories.ts'
 import { OPEN_DELEGATIONS, rawOf } from '../support/transcripts.ts'
 
 const textsOf = (events: readonly unknown[]): string[] => events.map((event) => JSON.stringify(event))
-const importEvents = (events: readonly unknown[], firstTurn = 1) => importTranscript({ format: 'events', messages: textsOf(events) }, { firstTurn })
+const importEvents = (
+  events: readonly unknown[], firstTurn = 1
+) => importTranscript({ format: 'events', messages: textsOf(events) }, { firstTurn })
 
 test('3.1 a log is imported up to its last turn/end; the model sees the same messages, and no decision of the service', () => {
   fc.assert(fc.property(fc.oneof(balancedLogs, crashedLogs), (cutOff: SessionEvent[]) => {
@@ -29,7 +31,10 @@ test('3.5 turns are numbered on from the seed\'s', () => {
 })
 
 test('a page may begin anywhere between turns: own events stand after a seed', () => {
-  const log = [['turn/start', { turn: 3, origin: 'task' }], ['user/message', { content: [] }], ['turn/end', { turn: 3, reason: 'error' }], ['settled', { stopReason: 'error' }]]
+  const log = [
+    ['turn/start', { turn: 3, origin: 'task' }], ['user/message', { content: [] }], ['turn/end', { turn: 3, reason: 'error' }],
+    ['settled', { stopReason: 'error' }]
+  ]
   const { events, tail } = importEvents(log.map(([type, data], i) => ({ type, data, seq: 90 + i, time: 5 })))
   expect(events.map((event) => event.type)).toEqual(['turn/start', 'user/message', 'turn/end'])
   expect(tail).toHaveLength(1)
@@ -37,9 +42,14 @@ test('a page may begin anywhere between turns: own events stand after a seed', (
 
 test('a deadline in ISO 8601 becomes epoch ms again; texts for an upstream are not taken over', () => {
   const { events } = importTranscript(rawOf(OPEN_DELEGATIONS.events.transcript))
-  expect(events.find((event) => event.type === 'tool/call')?.data).toMatchObject({ deadline: Date.parse('2026-09-21T12:00:00.000Z') })
+  expect(
+    events.find((event) => event.type === 'tool/call')?.data
+  ).toMatchObject({ deadline: Date.parse('2026-09-21T12:00:00.000Z') })
   const wire = { format: 'openai-chat', json: '{}],"model":"dear"' }
-  const log = [['turn/start', { turn: 1, origin: 'task' }], ['user/message', { content: [], wire }], ['turn/end', { turn: 1, reason: 'error' }]]
+  const log = [
+    ['turn/start', { turn: 1, origin: 'task' }], ['user/message', { content: [], wire }],
+    ['turn/end', { turn: 1, reason: 'error' }]
+  ]
   expect(JSON.stringify(importEvents(log.map(([type, data], seq) => ({ type, data, seq, time: 5 }))))).not.toContain('dear')
 })
 
@@ -47,29 +57,52 @@ describe('4.5 a log that no session wrote is refused at the event that shows it'
   const start = ['turn/start', { turn: 1, origin: 'task' }]
   const step = ['step/start', { turn: 1, step: 1, attempt: 1 }]
   const usage = { inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0, steps: 1 }
-  const answer = ['assistant/message', { content: [{ type: 'tool-call', toolCallId: 'a', name: 'f', arguments: '' }], usage, model: 'm', stop: 'tool-calls' }]
+  const answer = [
+    'assistant/message',
+    { content: [{ type: 'tool-call', toolCallId: 'a', name: 'f', arguments: '' }], usage, model: 'm', stop: 'tool-calls' }
+  ]
   const result = ['tool/result', { toolCallId: 'a', name: 'f', content: [], isError: false }]
   const cases: [string, unknown[], string][] = [
     ['a type nobody knows', [start, ['turn/pause', {}]], 'transcript.messages[1]: unknown event type "turn/pause"'],
     ['live traffic', [['delta', {}]], 'transcript.messages[0]: unknown event type "delta"'],
     ['a prototype\'s name as type', [['constructor', {}]], 'transcript.messages[0]: unknown event type "constructor"'],
-    ['data that miss a field', [['turn/start', { turn: 1 }]], 'transcript.messages[0]: "data.origin" must be one of task, message, transcript, service'],
-    ['a wrong type deep inside', [start, ['user/message', { content: [{ type: 'text', text: 1 }] }]], 'transcript.messages[1]: "data.content[0].text" must be a string'],
-    ['a block of an unknown type', [start, ['user/message', { content: [{ type: 'toString' }] }]], 'transcript.messages[1]: "data.content[0].type" must be one of text, image'],
+    [
+      'data that miss a field', [['turn/start', { turn: 1 }]],
+      'transcript.messages[0]: "data.origin" must be one of task, message, transcript, service'
+    ],
+    [
+      'a wrong type deep inside', [start, ['user/message', { content: [{ type: 'text', text: 1 }] }]],
+      'transcript.messages[1]: "data.content[0].text" must be a string'
+    ],
+    [
+      'a block of an unknown type', [start, ['user/message', { content: [{ type: 'toString' }] }]],
+      'transcript.messages[1]: "data.content[0].type" must be one of text, image'
+    ],
     ['data that are no object', [start, ['user/message', null]], 'transcript.messages[1]: "data" must be an object'],
     ['a message outside a turn', [['user/message', { content: [] }]], 'transcript.messages[0]: no turn is open'],
     ['a turn inside a turn', [start, start], 'transcript.messages[1]: the turn before it is still open'],
-    ['the end of another turn', [start, ['turn/end', { turn: 2, reason: 'completed' }]], 'transcript.messages[1]: turn 2 is not open'],
-    ['a turn that ends in a step', [start, step, ['turn/end', { turn: 1, reason: 'completed' }]], 'transcript.messages[2]: a step is still open'],
+    [
+      'the end of another turn', [start, ['turn/end', { turn: 2, reason: 'completed' }]],
+      'transcript.messages[1]: turn 2 is not open'
+    ],
+    [
+      'a turn that ends in a step', [start, step, ['turn/end', { turn: 1, reason: 'completed' }]],
+      'transcript.messages[2]: a step is still open'
+    ],
     ['an answer outside a step', [start, answer], 'transcript.messages[1]: no step is open'],
     ['two answers in a step', [start, step, answer, answer], 'transcript.messages[3]: the step has its message already'],
     ['a call that nobody made', [start, step, result], 'transcript.messages[2]: the open step has no such call'],
     ['a second result', [start, step, answer, result, result], 'transcript.messages[4]: the call is answered already'],
-    ['a call without a result', [start, step, answer, ['step/end', { turn: 1, step: 1 }]], 'transcript.messages[3]: a call of the step has no result']
+    [
+      'a call without a result', [start, step, answer, ['step/end', { turn: 1, step: 1 }]],
+      'transcript.messages[3]: a call of the step has no result'
+    ]
   ]
   test.for(cases)('%s', ([, log, detail]) => {
     const messages = (log as [string, unknown][]).map(([type, data], seq) => ({ type, data, seq, time: 0 }))
-    expect(() => importEvents(messages)).toThrow(refuse('TRANSCRIPT_INVALID', { detail, pointer: `/parent/transcript/messages/${messages.length - 1}` }))
+    expect(() => importEvents(messages)).toThrow(
+      refuse('TRANSCRIPT_INVALID', { detail, pointer: `/parent/transcript/messages/${messages.length - 1}` })
+    )
   })
 
   test.for([
@@ -83,7 +116,8 @@ describe('4.5 a log that no session wrote is refused at the event that shows it'
   })
 
   test('values that no log can hold', () => {
-    const message = (input: string): string => `{"type":"tool/call","seq":0,"time":0,"data":{"toolCallId":"a","name":"f","executor":"host","idempotent":false,"input":${input}}}`
+    const data = '"toolCallId":"a","name":"f","executor":"host","idempotent":false'
+    const message = (input: string): string => `{"type":"tool/call","seq":0,"time":0,"data":{${data},"input":${input}}}`
     for (const input of ['-0', '1e999', `${'['.repeat(200)}${']'.repeat(200)}`]) {
       expect(() => importTranscript({ format: 'events', messages: [message(input)] })).toThrow(/^transcript\.messages\[0\]: /)
     }

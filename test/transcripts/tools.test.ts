@@ -3,7 +3,9 @@ import type { TranscriptFormat } from '../../src/core/transcript.ts'
 import { importTranscript } from '../../src/transcripts/transcripts.ts'
 
 const schema = { type: 'object', properties: { n: { type: 'integer' } } }
-const toolOf = (format: TranscriptFormat, tool: unknown) => importTranscript({ format, tools: [JSON.stringify(tool, null, 1)], messages: [] }).tools[0]
+const toolOf = (
+  format: TranscriptFormat, tool: unknown
+) => importTranscript({ format, tools: [JSON.stringify(tool, null, 1)], messages: [] }).tools[0]
 
 describe('4.3 a tool is read in the shape of its format, and as MCP writes it in every one', () => {
   const own: [TranscriptFormat, object][] = [
@@ -16,21 +18,32 @@ describe('4.3 a tool is read in the shape of its format, and as MCP writes it in
     ['events', { name: 'f', description: 'd', inputSchema: schema }]
   ]
   test.for(own)('%s: %j', ([format, tool]) => {
-    const wire = format === 'openai-chat' || format === 'anthropic' ? { wire: { format, json: JSON.stringify(tool, null, 1) } } : {}
+    const wire = format === 'openai-chat' || format === 'anthropic' ? { wire: {
+      format, json: JSON.stringify(tool, null, 1)
+    } } : {}
     expect(toolOf(format, tool)).toEqual({ name: 'f', description: 'd', inputSchema: schema, ...wire })
   })
 
-  test.for(['openai-chat', 'openai-responses', 'anthropic'] as const)('%s takes MCP\'s shape, and keeps no text that its API would not take', (format) => {
-    expect(toolOf(format, { name: 'f', description: 'd', inputSchema: schema })).toEqual({ name: 'f', description: 'd', inputSchema: schema })
+  test.for(
+    ['openai-chat', 'openai-responses', 'anthropic'] as const
+  )('%s takes MCP\'s shape, and keeps no text that its API would not take', (format) => {
+    expect(
+      toolOf(format, { name: 'f', description: 'd', inputSchema: schema })
+    ).toEqual({ name: 'f', description: 'd', inputSchema: schema })
   })
 })
 
 test('a tool without parameters takes an empty object', () => {
-  expect(toolOf('openai-responses', { type: 'function', name: 'f', parameters: null })).toEqual({ name: 'f', description: '', inputSchema: { type: 'object', properties: {} } })
+  expect(
+    toolOf('openai-responses', { type: 'function', name: 'f', parameters: null })
+  ).toEqual({ name: 'f', description: '', inputSchema: { type: 'object', properties: {} } })
 })
 
 test('a tool of free text takes its text as `input`', () => {
-  const free = { name: 'patch', description: '', inputSchema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }
+  const free = {
+    name: 'patch', description: '',
+    inputSchema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] }
+  }
   expect(toolOf('openai-responses', { type: 'custom', name: 'patch' })).toEqual(free)
   expect(toolOf('openai-chat', { type: 'custom', custom: { name: 'patch' } })).toMatchObject(free)
 })

@@ -68,7 +68,7 @@ CREATE INDEX runs_newest ON runs (tenant, created_at, id);
 CREATE INDEX runs_open ON runs (tenant) WHERE status <> 'settled';
 CREATE INDEX runs_parent ON runs (tenant, parent_run) WHERE parent_run IS NOT NULL;
 CREATE INDEX runs_parent_session ON runs (tenant, parent_session) WHERE parent_session IS NOT NULL;
-CREATE INDEX runs_root ON runs (tenant, root) WHERE root <> id;
+CREATE INDEX runs_root ON runs (tenant, root, id) WHERE root <> id;
 CREATE INDEX runs_session ON runs (tenant, session) WHERE continues IS NOT NULL;
 CREATE INDEX runs_expiry ON runs (expires_at) WHERE expires_at IS NOT NULL;
 
