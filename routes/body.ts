@@ -81,7 +81,9 @@ function collect (stream: Readable, payload: Readable, limit: number): Promise<B
   })
   stream.once('end', () => { resolve(chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks)) })
   stream.once('error', (error) => { reject(unreadable(error, stream !== payload)) })
-  stream.once('close', () => { reject(unreadable(new Error('the body ended early'), false)) })
+  stream.once('close', () => {
+    if (!stream.readableEnded) reject(unreadable(new Error('the body ended early'), false))
+  })
   return promise
 }
 

@@ -22,6 +22,13 @@ export interface KeyEntry {
 
 export interface Readiness { ok: boolean, reason?: string }
 
+export interface HttpMetrics {
+  readonly contentType: string
+  text (): Promise<string>
+  /** `route` is the pattern of the path, not the path. */
+  httpRequest (request: { route: string, method: string, status: number, seconds: number }): void
+}
+
 export interface RoutesDeps {
   runs: Runs
   /** Absent: no key is needed, and `access` says who may come. */
@@ -32,7 +39,7 @@ export interface RoutesDeps {
   maxWaitSeconds: number
   version: string
   ready: () => Readiness
-  metrics?: { contentType: string, text (): Promise<string> } | undefined
+  metrics?: HttpMetrics | undefined
   /** Aborted when the shutdown begins to end what waits and streams. */
   closing: AbortSignal
   now: () => number

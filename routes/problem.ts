@@ -80,7 +80,9 @@ export function sendProblem (error: unknown, request: FastifyRequest, reply: Fas
   if (refusal.code === 'INTERNAL') request.log.error({ err: isRefusal(error) ? error.cause ?? error : error }, 'a request failed')
   const { status, headers, body } = problemOf(refusal, request.id, relayHints(request))
   if (body['code'] === 'PAYLOAD_TOO_LARGE') void reply.header('connection', 'close')
-  return reply.code(status).headers(headers).type('application/problem+json').send(JSON.stringify(body))
+  // Bytes: to a text Fastify would add a charset, which the media type does not have.
+  const bytes = Buffer.from(JSON.stringify(body))
+  return reply.code(status).headers({ ...headers, 'content-type': 'application/problem+json' }).send(bytes)
 }
 
 /** What Fastify itself refuses. */

@@ -50,6 +50,12 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
     request.relay = {}
     void reply.header('x-request-id', request.id)
   })
+  const { metrics } = deps
+  if (metrics) {
+    app.addHook('onResponse', async ({ routeOptions, method }, { statusCode, elapsedTime }) => {
+      metrics.httpRequest({ route: routeOptions.url ?? 'unknown', method, status: statusCode, seconds: elapsedTime / 1000 })
+    })
+  }
   authenticate(app, deps)
   app.addHook('onRequest', async (request) => { checkAccept(request) })
   takeJsonBodies(app, deps.maxBodyBytes)

@@ -60,7 +60,7 @@ async function start (tools: RouteTools, request: FastifyRequest, reply: Fastify
 
   const life = tools.lifeOf(reply)
   const { run, replayed } = await tools.runs.start(
-    request.caller, input, { signal: life.gone, ...idempotency && { idempotency } }
+    request.caller, input, { signal: life.gone, follows: streams || wait !== undefined, ...idempotency && { idempotency } }
   )
   tools.attachments.attach(request.caller, run.id, life, onDisconnect)
 

@@ -4,6 +4,8 @@ import type { Life } from './lives.ts'
 
 /** How often a silent stream shows that it lives (http-api.md 6.4). */
 export const HEARTBEAT_MS = 15_000
+/** A reader that takes nothing for so long, not even a comment, is cut off. */
+const STALL_MS = 60_000
 
 export interface Frame { id?: string, event: string, data: string }
 
@@ -51,19 +53,27 @@ export async function * eventText<T> (
   }
 }
 
-/** Answers with an event stream. A fault on the way ends the connection, by us: the reader comes again with its cursor. */
+/**
+ * Answers with an event stream. A fault on the way ends the connection, as does a reader that stalls, by us: the reader comes
+ * again with its cursor.
+ */
 export function sendEvents<T> (
-  reply: FastifyReply, life: Life, batches: AsyncIterable<T[]>, toText: (item: T) => string
+  reply: FastifyReply, life: Life, batches: AsyncIterable<T[]>, toText: (item: T) => string,
+  { heartbeatMs = HEARTBEAT_MS, stallMs = STALL_MS } = {}
 ): FastifyReply {
   async function * guarded (): AsyncGenerator<string> {
     try {
-      yield * eventText(batches, toText)
+      yield * eventText(batches, toText, heartbeatMs)
     } catch (error) {
       life.closeOurselves()
       reply.log.error({ err: error }, 'an event stream failed')
       throw error
     }
   }
+  reply.raw.setTimeout(stallMs, () => {
+    life.closeOurselves()
+    reply.raw.destroy()
+  })
   return reply
     .type('text/event-stream')
     .header('cache-control', 'no-store')

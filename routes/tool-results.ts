@@ -27,14 +27,17 @@ export const toolResultsRoute = (tools: RouteTools): Plugin => async (app) => {
       headers: AnswerHeaders,
       body: ref(ToolResultsRequest),
       response: {
-        200: ref(Run), ...problems(['RUN_NOT_FOUND', 'NOT_ACCEPTABLE', 'TOOL_CALL_NOT_PENDING', 'SHUTTING_DOWN'], { body: true })
+        200: ref(Run),
+        ...problems(
+          ['RUN_NOT_FOUND', 'NOT_ACCEPTABLE', 'TOOL_CALL_NOT_PENDING', 'IDEMPOTENCY_MISMATCH', 'SHUTTING_DOWN'], { body: true }
+        )
       }
     }
   }, async (request, reply) => {
     const id = idOf(request)
-    idempotencyOf(request) // Answers are idempotent by themselves: the key is only judged.
     const answers = answersOf(request.body.results)
-    const run = await runs.answerTools(request.caller, id, answers)
+    const { run, replayed } = await runs.answerTools(request.caller, id, answers, idempotencyOf(request))
+    if (replayed) reply.header('idempotency-replayed', 'true')
     const asked = preferredWait(request.headers.prefer)
     if (asked !== undefined) reply.header('preference-applied', `wait=${usedWait(asked, maxWaitSeconds)}`)
     const later = asked === undefined

@@ -1,9 +1,9 @@
-import { parseDocument } from 'yaml'
 import { messageOf } from './core/errors.ts'
 import { isObject } from './core/json.ts'
 import type { RunLimits } from './core/run.ts'
 import { parseKeys } from './keys.ts'
 import { ConfigError, MAX_TIMER_MS, NAME, NAME_RULE, Settings, below, deepFreeze, given } from './settings.ts'
+import { parseYaml } from './yaml.ts'
 
 export { ConfigError } from './settings.ts'
 
@@ -129,7 +129,7 @@ function readConfigFile (source: Source): { [key in (typeof FILE_KEYS)[number]]?
   const path = source.get('CONFIG')
   const text = path === undefined ? undefined : source.file('CONFIG', path)
   if (text === undefined) return {}
-  const document = parseDocument(text)
+  const document = parseYaml(text)
   for (const error of document.errors) source.fault('CONFIG', error.message)
   if (document.errors.length > 0) return {}
   try {

@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { unwatchFile, watch, watchFile } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
-import { parseDocument } from 'yaml'
 import { messageOf } from './core/errors.ts'
 import { ConfigError, NAME, NAME_RULE, Settings, below, deepFreeze, given } from './settings.ts'
+import { parseYaml } from './yaml.ts'
 
 /** API keys (http-api.md 8.1): the file keeps their SHA-256 only. */
 
@@ -86,7 +86,7 @@ function read ({ path, readFile }: KeyRingOptions): string {
 /** The entries of a keys file, frozen. Throws `ConfigError` with every fault; `name` stands for the file in it. */
 export function parseKeys (text: string, name: string): KeyEntry[] {
   const settings = new Settings()
-  const document = parseDocument(text)
+  const document = parseYaml(text)
   for (const error of document.errors) settings.fault(name, error.message)
   settings.done()
   const list: unknown = document.toJS()

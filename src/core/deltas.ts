@@ -9,15 +9,20 @@ export interface SnapshotPart { kind: DeltaKind, toolCallId?: string, text: stri
 export interface Snapshot { step: number, attempt: number, index: number, parts: SnapshotPart[] }
 
 export interface DeltaPlace { step: number, attempt: number, index: number }
+/** What a reader has not seen, and where it stands then. */
+export interface DeltaNews { snapshot?: Snapshot, deltas: readonly Delta[], place: DeltaPlace }
 
 /** Deltas kept singly; a reader further behind gets one snapshot. */
 const KEPT = 4096
+/** Of a reader that saw no message yet, but will see the next one from its start. */
+const BEFORE: DeltaPlace = { step: 0, attempt: 0, index: -1 }
 
 export class DeltaFeed {
   #step = 0
   #attempt = 0
   #next = 0
   #parts: SnapshotPart[] = []
+  /** The last deltas, singly; kept only while somebody watches. */
   #recent: Delta[] = []
   #open = false
   readonly #wakes = new Set<() => void>()
@@ -27,8 +32,7 @@ export class DeltaFeed {
     this.#step = step
     this.#attempt = attempt
     this.#next = 0
-    this.#parts = []
-    this.#recent = []
+    this.#clear()
     this.#open = true
     this.#wake()
   }
@@ -36,36 +40,77 @@ export class DeltaFeed {
   push (kind: DeltaKind, text: string, toolCallId?: string): void {
     if (!this.#open || text === '') return
     const call = toolCallId === undefined ? {} : { toolCallId }
-    if (this.#recent.length >= 2 * KEPT) this.#recent = this.#recent.slice(-KEPT)
-    this.#recent.push({ step: this.#step, attempt: this.#attempt, index: this.#next++, kind, ...call, text })
+    const index = this.#next++
     const last = this.#parts.at(-1)
     if (last && last.kind === kind && last.toolCallId === toolCallId) last.text += text
     else this.#parts.push({ kind, ...call, text })
+    if (this.#wakes.size === 0) return
+    if (this.#recent.length >= 2 * KEPT) this.#recent = this.#recent.slice(-KEPT)
+    this.#recent.push({ step: this.#step, attempt: this.#attempt, index, kind, ...call, text })
     this.#wake()
   }
 
-  /** The message stands in the log now (or never will): nothing is left to follow. */
+  /** The message stands in the log now (or never will). Who watches can still have the rest of it until the next one begins. */
   end (): void {
     this.#open = false
-    this.#parts = []
-    this.#recent = []
+    if (this.#wakes.size === 0) this.#clear()
   }
 
-  /** What a reader at `place` has not seen. A reader of another step or attempt, or too far behind, gets a snapshot first. */
-  since (place: DeltaPlace | undefined): { snapshot?: Snapshot, deltas: readonly Delta[], place: DeltaPlace } | undefined {
+  /** Where a reader that begins to watch now stands: nowhere in mid-message, which it gets as a snapshot; else at its end. */
+  join (): DeltaPlace | undefined {
+    if (this.#next === 0) return BEFORE
+    return this.#open ? undefined : this.#here()
+  }
+
+  /**
+   * What a reader at `place` has not seen, at most `limit` deltas of it. A reader that comes from another step or attempt
+   * gets an empty snapshot first; one that joins in mid-message, or is too far behind, a snapshot of the text so far.
+   */
+  since (place: DeltaPlace | undefined, limit = Infinity): DeltaNews | undefined {
     if (!this.#open) return undefined
-    const here = { step: this.#step, attempt: this.#attempt, index: this.#next - 1 }
-    const oldest = this.#next - this.#recent.length
-    const follows = place !== undefined && place.step === here.step && place.attempt === here.attempt && place.index + 1 >= oldest
-    if (follows) {
-      return place.index === here.index ? undefined : { deltas: this.#recent.slice(place.index + 1 - oldest), place: here }
-    }
+    if (place !== undefined && this.#next - this.#seenBy(place) <= this.#recent.length) return this.#follow(place, limit)
+    const here = this.#here()
     return { snapshot: { ...here, parts: this.#parts.map((part) => ({ ...part })) }, deltas: [], place: here }
   }
 
+  /** The rest of a message that has ended, for a reader that followed it; `undefined` where that is more than `limit` deltas. */
+  rest (place: DeltaPlace | undefined, limit: number): DeltaNews | undefined {
+    if (this.#open || place === undefined) return undefined
+    const left = this.#next - this.#seenBy(place)
+    return left > 0 && left <= Math.min(limit, this.#recent.length) ? this.#follow(place, limit) : undefined
+  }
+
+  get watchers (): number { return this.#wakes.size }
+
+  /** Watches: told at each piece and each attempt. */
   onChange (wake: () => void): () => void {
     this.#wakes.add(wake)
-    return () => { this.#wakes.delete(wake) }
+    return () => {
+      this.#wakes.delete(wake)
+      if (this.#wakes.size > 0) return
+      this.#recent = []
+      if (!this.#open) this.#clear()
+    }
+  }
+
+  #here (): DeltaPlace { return { step: this.#step, attempt: this.#attempt, index: this.#next - 1 } }
+  #isAt ({ step, attempt }: DeltaPlace): boolean { return step === this.#step && attempt === this.#attempt }
+  /** How many deltas of this message a reader has. */
+  #seenBy (place: DeltaPlace): number { return this.#isAt(place) ? place.index + 1 : 0 }
+
+  #follow (place: DeltaPlace, limit: number): DeltaNews | undefined {
+    const same = this.#isAt(place)
+    const from = this.#seenBy(place)
+    if (same && from === this.#next) return undefined
+    const first = from - (this.#next - this.#recent.length)
+    const deltas = this.#recent.slice(first, first + limit)
+    const news = { deltas, place: { ...this.#here(), index: from + deltas.length - 1 } }
+    return same ? news : { snapshot: { ...this.#here(), index: -1, parts: [] }, ...news }
+  }
+
+  #clear (): void {
+    this.#parts = []
+    this.#recent = []
   }
 
   #wake (): void { for (const wake of this.#wakes) wake() }

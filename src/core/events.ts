@@ -80,6 +80,8 @@ export interface EventMap {
   'subagent/start': { runId: string, toolCallId?: string, label: string | null }
   'subagent/end': { runId: string, toolCallId?: string, stopReason: StopReason }
   'run/cancel': Cancellation
+  /** A message to a run under way, accepted; it joins the turn as `user/message` at the next step. `from`: its host, or a child that settled. */
+  'run/message': { messageId: string, content: Block[], from: 'host' | 'child' }
   'run/resumed': { attempt: number }
   /** A model call failed and is tried again after `delayMs`. */
   'run/retry': { step: number, attempt: number, code: OutcomeCode, message: string, delayMs: number }
@@ -97,7 +99,7 @@ export type NewEvent = { [K in EventType]: { type: K, data: EventMap[K] } }[Even
 
 export const EVENT_TYPES = [
   'turn/start', 'turn/end', 'step/start', 'step/end', 'user/message', 'assistant/message', 'tool/call', 'tool/result',
-  'request/header', 'subagent/start', 'subagent/end', 'run/cancel', 'run/resumed', 'run/retry', 'run/structured', 'run/settled'
+  'request/header', 'subagent/start', 'subagent/end', 'run/cancel', 'run/message', 'run/resumed', 'run/retry', 'run/structured', 'run/settled'
 ] as const satisfies readonly EventType[]
 
 /** Immutable, outside the log (driver.md 2.2). `delegationDepth` is `unknown` where it was read, not minted: depth.ts judges it. */

@@ -5,36 +5,43 @@ export interface JsonObject { [key: string]: Json }
 /** Depth past which a value is refused; a stack must never be the limit. */
 export const MAX_NESTING = 128
 
+interface JsonFault { pointer: string, reason: string }
+
 /** Where `value` stops being plain JSON, as an RFC 6901 pointer and a reason; `undefined` when it is plain. */
-export function plainJsonFault (value: unknown, pointer = '', nesting = 0): { pointer: string, reason: string } | undefined {
-  const fault = (reason: string) => ({ pointer, reason })
-  if (nesting > MAX_NESTING) return fault(`nests deeper than ${MAX_NESTING} levels, or holds itself`)
+export function plainJsonFault (value: unknown, nesting = 0): JsonFault | undefined {
+  if (nesting > MAX_NESTING) return here(`nests deeper than ${MAX_NESTING} levels, or holds itself`)
   switch (typeof value) {
     case 'string':
     case 'boolean': return undefined
     case 'number':
-      if (!Number.isFinite(value)) return fault(`${value} is not a JSON number`)
-      return Object.is(value, -0) ? fault('-0 does not survive a JSON round trip') : undefined
-    case 'object': return value === null ? undefined : objectFault(value, pointer, nesting)
-    default: return fault(`${typeof value} is not JSON`)
+      if (!Number.isFinite(value)) return here(`${value} is not a JSON number`)
+      return Object.is(value, -0) ? here('-0 does not survive a JSON round trip') : undefined
+    case 'object': return value === null ? undefined : Array.isArray(value) ? arrayFault(value, nesting) : objectFault(value, nesting)
+    default: return here(`${typeof value} is not JSON`)
   }
 }
 
-function objectFault (value: object, pointer: string, nesting: number): { pointer: string, reason: string } | undefined {
-  if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i++) {
-      const fault = plainJsonFault(value[i], `${pointer}/${i}`, nesting + 1)
-      if (fault) return fault
-    }
-    const plain = Object.getPrototypeOf(value) === Array.prototype && Object.keys(value).length === value.length
-    return plain ? undefined : { pointer, reason: 'an array with properties of its own is not plain JSON' }
+const here = (reason: string): JsonFault => ({ pointer: '', reason })
+/** Pointers are made on the way out of a fault alone: what is plain costs none. */
+const below = (token: string | number, { pointer, reason }: JsonFault): JsonFault =>
+  ({ pointer: `/${pointerToken(String(token))}${pointer}`, reason })
+
+function arrayFault (value: unknown[], nesting: number): JsonFault | undefined {
+  for (let i = 0; i < value.length; i++) {
+    const fault = plainJsonFault(value[i], nesting + 1)
+    if (fault) return below(i, fault)
   }
+  const plain = Object.getPrototypeOf(value) === Array.prototype && Object.keys(value).length === value.length
+  return plain ? undefined : here('an array with properties of its own is not plain JSON')
+}
+
+function objectFault (value: object, nesting: number): JsonFault | undefined {
   const proto: unknown = Object.getPrototypeOf(value)
-  if (proto !== Object.prototype && proto !== null) return { pointer, reason: 'a class instance is not plain JSON' }
-  if (Object.getOwnPropertySymbols(value).length > 0) return { pointer, reason: 'a symbol key is not plain JSON' }
+  if (proto !== Object.prototype && proto !== null) return here('a class instance is not plain JSON')
+  if (Object.getOwnPropertySymbols(value).length > 0) return here('a symbol key is not plain JSON')
   for (const [key, item] of Object.entries(value)) {
-    const fault = plainJsonFault(item, `${pointer}/${pointerToken(key)}`, nesting + 1)
-    if (fault) return fault
+    const fault = plainJsonFault(item, nesting + 1)
+    if (fault) return below(key, fault)
   }
   return undefined
 }

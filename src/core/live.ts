@@ -53,6 +53,10 @@ export interface LiveRun {
   readonly result: Promise<RunResult>
   /** Aborts with a `CancelReason` or `SuspendReason`; the first reason wins, after settlement nothing changes. */
   abort (reason: CancelReason | SuspendReason): void
+  /** Takes a message into the open turn; throws `RUN_SETTLED` once no step follows (http-api.md 7.3). Answers its id. */
+  accept (content: Block[], from: 'host' | 'child'): string
+  /** Logs what became of a child, while the run's turn can still hold it. */
+  note (event: Extract<NewEvent, { type: 'subagent/start' | 'subagent/end' }>): void
   /** Told at each change of status, once it is durable. */
   onStatus (listener: () => void): () => void
   dispose (): Promise<void>

@@ -1,7 +1,7 @@
 import type { DelegationDepths } from './depth.ts'
 import type { Block, RunResult, SessionEvent, SystemSection, ToolDefinition, WireFormat } from './events.ts'
 import type { JsonObject } from './json.ts'
-import type { AgentOptions, CodeMode, RelayOptions, RunLimits, ToolFilter } from './run.ts'
+import type { AgentOptions, CodeMode, Delegation, RelayOptions, RunLimits, RunRecord, RunSpec, ToolFilter } from './run.ts'
 import type { IdempotencyRecord, StoredSeed } from './store.ts'
 import type { ModelKind } from './model.ts'
 
@@ -54,10 +54,22 @@ export interface SubagentRequest {
     relay: RelayOptions
     metadata: Record<string, string>
     notices: string[]
+    delegation?: Delegation
     idempotency?: Omit<IdempotencyRecord, 'subject'>
     /** Full names the caller may use; absent: all. Throws `MODEL_FORBIDDEN`. */
     allowModel?: (model: string) => void
   }
+}
+
+/** A later run on the session of a settled one (http-api.md 7.3). */
+export interface FollowUp {
+  /** The run that it continues, and what that was built from. */
+  previous: RunRecord
+  spec: RunSpec
+  id: string
+  content: Block[]
+  signal: AbortSignal
+  idempotency?: Omit<IdempotencyRecord, 'subject'>
 }
 
 export interface SubagentRun {
@@ -74,4 +86,6 @@ export interface Provider {
   readonly capabilities: Capabilities
   readonly inheritsParentContext: boolean
   start (request: SubagentRequest): Promise<SubagentRun>
+  /** Goes on with a settled run's session in a new run. Absent: this provider's sessions end with their run. */
+  followUp? (request: FollowUp): Promise<SubagentRun>
 }

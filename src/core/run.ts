@@ -37,7 +37,10 @@ export interface RunSpec {
   /** The child's runtime depth; the header holds the same value. */
   depth: number
   relay: RelayOptions
+  /** The call of its parent's delegation tool that made it. */
+  delegation?: Delegation
 }
+export interface Delegation { toolCallId: string, background: boolean }
 
 export interface PendingToolCall { toolCallId: string, name: string, input: Json, deadline: number | null }
 
@@ -97,9 +100,11 @@ export interface SessionRecord {
   model: string | null
   format: string | null
   metadata: Record<string, string>
+  /** Registered: what a model of another kind does not see of it, in words. */
+  losses?: string[]
 }
-/** What an append to a registered session makes of it. */
-export interface SessionGrowth { events: readonly NewEvent[], tail: string[], length: number }
+/** What an append to a registered session makes of it; `losses` is of the whole. */
+export interface SessionGrowth { events: readonly NewEvent[], tail: string[], length: number, losses?: string[] }
 
 export interface RunFilter {
   status?: RunStatus[]

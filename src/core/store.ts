@@ -33,11 +33,18 @@ export interface TreeEvent { runId: string, /** Place in the one order of the wh
 
 /**
  * The one place where anything is kept. Every method is atomic and rejects with a `STORE_UNAVAILABLE` refusal when the store
- * is lost. Writes are durable when their promise resolves and take effect in the order of the calls; many share one commit.
+ * is lost. Writes are durable when their promise resolves (a publication's alone is earlier) and take effect in the order of the
+ * calls; many share one commit. What a read answers with is durable too.
  */
 export interface Store {
-  /** Throws `RUN_EXISTS`, `PARENT_ABORTED`, `TREE_LIMIT`, `SESSION_NOT_FOUND` (a seed that is gone); then nothing is written. */
+  /**
+   * Resolves when written: later calls build on it, and no read tells of it before it is durable. Whoever tells of it by
+   * itself awaits `durable`. Throws `RUN_EXISTS`, `PARENT_ABORTED`, `TREE_LIMIT`, `SESSION_NOT_FOUND` (a seed that is gone); then
+   * nothing is written.
+   */
   publish (publication: Publication): Promise<{ segment: number, firstSeq: number }>
+  /** Resolves when everything that is written now is durable. */
+  durable (): Promise<void>
   /** Adds events at the end of a log and updates the run they belong to. */
   append (append: Append): Promise<void>
   /** Updates a run without an event. */

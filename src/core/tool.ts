@@ -12,6 +12,8 @@ export interface Tool {
   readonly executor: 'service' | 'host'
   /** May run again after a crash that left its outcome unknown (driver.md 2.8). */
   readonly idempotent: boolean
+  /** Waits for a run: it ends by itself soon after its signal aborts and is waited for then; the tool timeout is not its own. */
+  readonly delegates?: boolean
   /** Runs alone among the calls of a message: earlier ones finish first, later ones wait (driver.md 9.6). */
   readonly barrier?: boolean
   /** Violations of the input schema, each naming its place; empty when valid. */

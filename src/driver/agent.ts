@@ -7,7 +7,7 @@ import type { CompileSchema, Tool } from '../core/tool.ts'
 import type { Execution, ToolScope, ToolView } from '../loop/agent.ts'
 import { schemaViolations } from './output-schema.ts'
 import { createStructuredOutput } from './structured-output.ts'
-import { createToolView } from './tool-view.ts'
+import { createToolView, withScoped } from './tool-view.ts'
 
 /** What every child of this deployment is built with. */
 export interface AgentParts {
@@ -28,22 +28,18 @@ export interface CaptureHooks {
 
 /**
  * Builds a child's agent from its spec: persona → tools → filter → structured output (driver.md §4.4). The order of the
- * system prompt is persona or inherited system, then tool guidance, the structured contract last (9.2).
+ * system prompt is persona or inherited system, then tool guidance, the structured contract last (9.2). Throws a `Refusal`.
  */
 export function buildAgent (parts: AgentParts, spec: RunSpec, hooks: CaptureHooks): AgentSetup {
+  const { compile } = parts
   const model = parts.models.resolve(spec.model)
   const system = personaSections(parts.persona, spec)
-  const structured = spec.outputSchema === undefined
-    ? undefined
-    : createStructuredOutput({ schema: spec.outputSchema, compile: parts.compile, ...hooks })
   const tools = createToolView({
-    host: spec.hostTools,
-    deployment: parts.tools,
-    scoped: structured ? [structured.tool] : [],
-    compile: parts.compile,
-    ...(spec.toolFilter ? { filter: spec.toolFilter } : {})
+    host: spec.hostTools, deployment: parts.tools, compile, ...(spec.toolFilter ? { filter: spec.toolFilter } : {})
   })
-  return { model, system: structured ? [...system, structured.section] : system, tools, ...(structured ? { scope: structured.scope } : {}) }
+  if (spec.outputSchema === undefined) return { model, system, tools }
+  const structured = createStructuredOutput({ schema: spec.outputSchema, compile, ...hooks })
+  return { model, system: [...system, structured.section], tools: withScoped(tools, structured.tool), scope: structured.scope }
 }
 
 /** The persona shadows the deployment's for this child alone; an inherited system prompt stands in the same place (driver.md 8.1, 3.6). */

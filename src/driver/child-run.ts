@@ -1,6 +1,6 @@
-import { messageOf, outcome } from '../core/errors.ts'
+import { messageOf, outcome, refuse } from '../core/errors.ts'
 import { DeltaFeed } from '../core/deltas.ts'
-import { noUsage, type Outcome, type RunResult, type SessionEvent, type SessionHeader } from '../core/events.ts'
+import { noUsage, type Block, type NewEvent, type Outcome, type RunResult, type SessionEvent, type SessionHeader } from '../core/events.ts'
 import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
 import { SessionLog } from '../core/log.ts'
 import { tokensOf } from '../core/usage.ts'
@@ -10,21 +10,24 @@ import { LimitReason, type Agent } from '../loop/agent.ts'
 import { HostDesk } from '../loop/host-desk.ts'
 import { runTurn } from '../loop/turn.ts'
 import type { AgentSetup, CaptureHooks } from './agent.ts'
-import type { DriverOptions, ReservedSlot } from './in-process.ts'
+import type { DriverOptions, ReservedSlot } from './options.ts'
+import { createNews, type News } from './news.ts'
 import { createProjection, type Projection } from './projection.ts'
 import { readResult } from './result.ts'
-import { resumeEvents } from './resume.ts'
+import { closeFailedTurn, resumeEvents } from './resume.ts'
+import { readSeed } from './seed.ts'
 
 export interface ChildRunInit {
   record: RunRecord
   spec: RunSpec
   /** The agent, or what the run settles with because none could be built. */
-  setup: AgentSetup | { failed: RunResult }
+  setup: AgentSetup | { failed: Outcome }
   slot: ReservedSlot
   capture: CaptureHooks
   header: SessionHeader
-  /** Own events of a run that is taken up again. */
+  /** Events of the session after its seed: earlier runs', and this one's where it is taken up again. */
   own?: SessionEvent[]
+  resumed?: boolean
 }
 
 /** A published child, from its announcement to its release (driver.md §4–§5). Its `result` never rejects. */
@@ -43,16 +46,19 @@ export class ChildRun implements LiveRun, SubagentRun {
   readonly #underway = Promise.withResolvers<undefined>()
   readonly #stopped = Promise.withResolvers<undefined>()
   readonly #controller = new AbortController()
-  readonly #statusListeners = new Set<() => void>()
+  readonly #news: News
   #detach: () => void = () => {}
   #deadline: NodeJS.Timeout | undefined
   /** From here on no cancellation changes anything: the result is read. */
   #ending = false
+  /** The result stands in the log: there is no other. */
+  #told = false
 
   constructor (options: DriverOptions, init: ChildRunInit) {
     const { record, spec } = init
     this.#options = options
     this.#init = init
+    this.#news = createNews((message, error) => options.onFault(message, error, { runId: record.id }))
     this.id = record.id
     this.tenant = record.tenant
     this.spec = spec
@@ -74,10 +80,7 @@ export class ChildRun implements LiveRun, SubagentRun {
     })
   }
 
-  /** Resolves when the run has settled, or was suspended with the process. */
   get stopped (): Promise<unknown> { return this.#stopped.promise }
-
-  /** Resolves once the turn is under way: what a restart left waiting for the host waits again. */
   get underway (): Promise<unknown> { return this.#underway.promise }
 
   /** The last look at the signal, then the live listener (the handoff of driver.md §4.5), then the task. */
@@ -97,10 +100,22 @@ export class ChildRun implements LiveRun, SubagentRun {
     this.#controller.abort(reason)
   }
 
-  onStatus (listener: () => void): () => void {
-    this.#statusListeners.add(listener)
-    return () => { this.#statusListeners.delete(listener) }
+  accept (content: Block[], from: 'host' | 'child'): string {
+    if (!this.#open()) throw refuse('RUN_SETTLED', { id: this.id })
+    const messageId = this.#options.newId()
+    this.log.append('run/message', { messageId, content, from })
+    return messageId
   }
+
+  note (event: Extract<NewEvent, { type: 'subagent/start' | 'subagent/end' }>): void {
+    if (this.#open()) this.log.appendAll([event])
+  }
+  /** Whether a step may still follow: the turn has not ended, and nothing ends it. */
+  #open (): boolean {
+    return !this.#ending && !this.#controller.signal.aborted && !this.#own().some((event) => event.type === 'turn/end')
+  }
+
+  onStatus (listener: () => void): () => void { return this.#news.watch(listener) }
 
   #disposed: Promise<void> | undefined
   dispose (): Promise<void> {
@@ -112,12 +127,14 @@ export class ChildRun implements LiveRun, SubagentRun {
     this.#detach()
     this.abort(new CancelReason('dispose', null))
     await this.#stopped.promise
+    if (this.#unreleased.length > 0) throw new AggregateError(this.#unreleased, `run ${this.id} could not be released`)
   }
 
   #listen (signal: AbortSignal): void {
     const onAbort = (): void => {
       const reason: unknown = signal.reason
-      this.abort(reason instanceof CancelReason ? reason : new CancelReason('request', reason instanceof Error ? reason.message : null))
+      if (reason instanceof CancelReason || reason instanceof SuspendReason) this.abort(reason)
+      else this.abort(new CancelReason('request', reason instanceof Error ? reason.message : null))
     }
     if (signal.aborted) return onAbort()
     signal.addEventListener('abort', onAbort)
@@ -135,7 +152,9 @@ export class ChildRun implements LiveRun, SubagentRun {
 
   async #drive (loadedSeed: readonly SessionEvent[] | undefined): Promise<void> {
     try {
-      await this.#settle(await this.#run(loadedSeed))
+      const result = await this.#run(loadedSeed)
+      await this.#options.endChildren?.(this)
+      await this.#settle(result)
     } catch (error) {
       if (!(error instanceof SuspendReason)) await this.#fault(error)
     } finally {
@@ -147,23 +166,35 @@ export class ChildRun implements LiveRun, SubagentRun {
 
   async #run (loadedSeed: readonly SessionEvent[] | undefined): Promise<RunResult> {
     const { setup, slot, own } = this.#init
-    if ('failed' in setup) return setup.failed
     const { signal } = this.#controller
-    const resume = own ? resumeEvents(this.#own()) : undefined
+    const resume = own && this.#init.resumed ? resumeEvents(this.#own()) : undefined
     if (resume) this.log.appendAll(resume.events)
     if (resume?.cancelled) this.#controller.abort(resume.cancelled)
-    const ended = this.#own().some((event) => event.type === 'turn/end')
-    if (!ended && resume?.settle) return this.#read(resume.settle)
-    if (!ended && !slot.free && this.projection.record.status !== 'waiting') await slot.acquire(signal).catch(() => {})
+    if (this.#own().some((event) => event.type === 'turn/end')) return this.#read()
+    if ('failed' in setup) return this.#giveUp(setup.failed)
+    if (resume?.settle) return this.#giveUp(resume.settle)
+    if (!slot.free && this.projection.record.status !== 'waiting') await this.#acquireSlot(signal)
     const unsent = !this.#own().some((event) => event.type === 'turn/start')
-    if (ended || (unsent && signal.aborted)) return this.#read()
-    if (this.projection.record.status === 'queued') this.#running()
-    this.log.attachSeed(loadedSeed ?? await this.#readSeed())
     if (unsent && signal.aborted) return this.#read()
-    const turn = runTurn(this.#agent(setup), this.spec.prompt, signal, (usage) => this.projection.patch({ usage }))
+    if (this.projection.record.status === 'queued') this.#running()
+    const seed = loadedSeed ?? await readSeed(this.#options.store, this.projection.record, signal)
+    if (unsent && signal.aborted) return this.#read()
+    if (seed) this.log.attachSeed(seed)
+    const origin = this.projection.record.continues === null ? 'task' : 'message'
+    const turn = runTurn(this.#agent(setup), { origin, content: this.spec.prompt }, signal, (usage) => this.projection.patch({ usage }))
     this.#underway.resolve(undefined)
     await turn
     return this.#read()
+  }
+
+  async #acquireSlot (signal: AbortSignal): Promise<void> {
+    await this.#init.slot.acquire(signal).catch((error: unknown) => { if (!signal.aborted) throw error })
+  }
+
+  /** Ends the run with a failure from outside its turn: what the turn left open is closed first. */
+  #giveUp (failure: Outcome): RunResult {
+    this.log.appendAll(closeFailedTurn(this.log.own, failure))
+    return this.#read(failure)
   }
 
   /** This run's own events; a session may hold earlier runs before them. */
@@ -186,19 +217,9 @@ export class ChildRun implements LiveRun, SubagentRun {
     this.projection.patch({ status: 'running', startedAt: this.#options.now() })
     const patch = this.projection.take()
     if (!patch) return
-    this.#options.store.patchRun(this.tenant, this.id, patch).then(() => this.#tellStatus(), () => {})
-  }
-
-  async #readSeed (): Promise<SessionEvent[]> {
-    const { segment, seed } = this.projection.record
-    const events: SessionEvent[] = []
-    while (events.length < seed.events) {
-      const page = await this.#options.store.readEvents(segment, events.length, seed.events, 1000)
-      if (page.length === 0) throw new Error(`the seed of run ${this.id} ends at ${events.length} of ${seed.events} events`)
-      events.push(...page)
-      await new Promise((resolve) => { setImmediate(resolve) })
-    }
-    return events
+    this.#options.store.patchRun(this.tenant, this.id, patch).then(() => this.#news.tell(), (error: unknown) => {
+      this.#options.onFault('a run could not be marked as running', error, { runId: this.id })
+    })
   }
 
   #agent (setup: AgentSetup): Agent {
@@ -209,7 +230,10 @@ export class ChildRun implements LiveRun, SubagentRun {
       runId: this.id, tenant: this.tenant, log: this.log, ownFrom: this.projection.record.firstSeq - this.log.seedLength, deltas: this.deltas,
       model: setup.model, system: setup.system, tools: setup.tools, options: this.spec.agentOptions, limits: this.spec.limits,
       host: this.hostCalls, slot: this.#init.slot, now, random,
-      treeTokens: async () => tokensOf((await store.treeUsage(this.tenant, [rootId])).get(rootId) ?? noUsage()),
+      treeTokens: async () => {
+        await this.log.durable()
+        return tokensOf((await store.treeUsage(this.tenant, [rootId])).get(rootId) ?? noUsage())
+      },
       ...(setup.scope ? { scope: setup.scope } : {}),
       ...(onModelCall ? { onModelCall } : {})
     }
@@ -217,50 +241,60 @@ export class ChildRun implements LiveRun, SubagentRun {
 
   async #settle (result: RunResult): Promise<void> {
     this.#ending = true
-    const settledAt = this.#options.now()
+    const { status, pendingToolCalls } = this.projection.record
     const { stopReason, error, usage } = result
+    const settledAt = this.#options.now()
     this.log.append('run/settled', { runId: this.id, result })
+    this.#told = true
     this.projection.patch({
       status: 'settled', stopReason, error: error ?? null, usage, pendingToolCalls: [], result,
       settledAt, expiresAt: settledAt + this.#options.retentionMs
     })
-    await this.log.durable()
+    try {
+      await this.log.durable()
+    } catch (lost) {
+      // Nobody is told of a settlement that the store does not hold.
+      const open = { stopReason: null, error: null, result: null, settledAt: null, expiresAt: null }
+      this.projection.patch({ ...open, status, pendingToolCalls })
+      throw lost
+    }
     this.#release()
     this.#settled.resolve(result)
-    this.#options.onSettled?.(this.projection.record)
+    this.#news.contain('what watches for settled runs threw', () => this.#options.onSettled?.(this.projection.record))
   }
 
   /** A bug or a lost store: the run is told to have failed; what is not stored is resumed at the next start. */
   async #fault (error: unknown): Promise<void> {
     this.#options.onFault('a run failed', error, { runId: this.id })
+    if (this.#controller.signal.reason instanceof SuspendReason) return
     const failure = outcome('INTERNAL', 'internal error')
-    const result: RunResult = { output: [], stopReason: 'error', diagnostic: failure.message, error: failure, usage: this.projection.record.usage }
-    if (!this.#ending) {
-      try { return await this.#settle(result) } catch (again) {
-        this.#options.onFault(`a failed run could not be settled: ${messageOf(again)}`, again, { runId: this.id })
-      }
+    const { usage } = this.projection.record
+    const bare: RunResult = { output: [], stopReason: 'error', diagnostic: failure.message, error: failure, usage }
+    try {
+      if (!this.#told) return await this.#settle(this.#ending ? bare : this.#giveUp(failure))
+    } catch (again) {
+      this.#options.onFault(`a failed run could not be settled: ${messageOf(again)}`, again, { runId: this.id })
     }
-    this.#settled.resolve(result)
+    this.#release()
+    this.#settled.resolve(bare)
   }
 
   async #commit (events: readonly SessionEvent[]): Promise<void> {
     const patch = this.projection.take()
     const { segment } = this.projection.record
     await this.#options.store.append({ segment, events, ...(patch ? { run: { tenant: this.tenant, id: this.id, patch } } : {}) })
-    if (patch?.status) this.#tellStatus()
-  }
-
-  #tellStatus (): void {
-    for (const listener of this.#statusListeners) listener()
+    if (patch?.status) this.#news.tell()
   }
 
   #released = false
+  /** What could not be released; `dispose` tells (driver.md 5.3). */
+  #unreleased: unknown[] = []
   #release (): void {
     if (this.#released) return
     this.#released = true
     clearTimeout(this.#deadline)
     this.#detach()
-    this.#init.slot.release()
-    this.#options.retire(this)
+    const parts = [() => this.#init.slot.release(), () => this.#options.retire(this)]
+    this.#unreleased = parts.flatMap((release) => this.#news.contain('a run could not be released', release))
   }
 }

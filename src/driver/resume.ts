@@ -1,6 +1,7 @@
 import { outcome } from '../core/errors.ts'
 import type { NewEvent, Outcome, SessionEvent } from '../core/events.ts'
 import { CancelReason } from '../core/live.ts'
+import { repair } from '../core/repair.ts'
 
 /** Restarts without progress after which a run is given up (driver.md 2.8). */
 const FRUITLESS = 3
@@ -26,8 +27,30 @@ export function resumeEvents (own: readonly SessionEvent[]): Resumption {
   return { events }
 }
 
-/** Resumptions since the last event that got the run further. */
+/**
+ * What closes the turn that a failure outside the loop left open: balanced as a repair would (2.7), and ended by the failure.
+ * Pure; `[]` for a balanced log.
+ */
+export const closeFailedTurn = (events: readonly SessionEvent[], failure: Outcome): NewEvent[] =>
+  repair(events).map((event) => event.type === 'turn/end'
+    ? { type: 'turn/end', data: { turn: event.data.turn, reason: 'error', error: failure } }
+    : event)
+
+/**
+ * Resumptions since the last event that got the run further. A life in which the run could only wait, for a slot or for its host,
+ * says nothing of it: such ones do not count.
+ */
 function fruitless (own: readonly SessionEvent[]): number {
-  const progress = own.findLastIndex((event) => event.type === 'assistant/message' || event.type === 'tool/result')
-  return own.slice(progress + 1).filter((event) => event.type === 'run/resumed').length
+  const started = new Map<string, 'service' | 'host'>()
+  let began = false
+  let count = 0
+  for (const event of own) {
+    if (event.type === 'turn/start') began = true
+    if (event.type === 'tool/call') started.set(event.data.toolCallId, event.data.executor)
+    if (event.type === 'tool/result') started.delete(event.data.toolCallId)
+    if (event.type === 'assistant/message' || event.type === 'tool/result') count = 0
+    const waited = started.size > 0 && [...started.values()].every((executor) => executor === 'host')
+    if (event.type === 'run/resumed' && began && !waited) count++
+  }
+  return count
 }

@@ -1,3 +1,4 @@
+import { messageOf, refuse } from '../core/errors.ts'
 import { text, type SessionEvent, type SystemSection } from '../core/events.ts'
 import type { Json, JsonObject } from '../core/json.ts'
 import { toolError, type CompileSchema, type Tool, type ToolOutcome } from '../core/tool.ts'
@@ -30,7 +31,7 @@ export function createStructuredOutput (options: StructuredOutputOptions): Struc
     executor: 'service',
     idempotent: true,
     barrier: true,
-    validate: options.compile(options.schema),
+    validate: compileOutputSchema(options),
     execute: (input, { execution }): Promise<ToolOutcome> => {
       if (captured || staged.size > 0) return Promise.resolve(toolError(refusal(NAME)))
       staged.set(execution, input)
@@ -48,6 +49,15 @@ export function createStructuredOutput (options: StructuredOutputOptions): Struc
     stopsTurn: () => captured
   }
   return { tool, section: { text: INSTRUCTION }, scope }
+}
+
+/** Throws `UNSUPPORTED_SCHEMA` for what the compiler alone can tell, a foreign `$schema` for one. */
+function compileOutputSchema ({ schema, compile }: StructuredOutputOptions): Tool['validate'] {
+  try {
+    return compile(schema)
+  } catch (error) {
+    throw refuse('UNSUPPORTED_SCHEMA', { violations: [messageOf(error)] }, error)
+  }
 }
 
 const refusal = (name: string): string => `structured output already recorded: the run is complete, so \`${name}\` is not executed`

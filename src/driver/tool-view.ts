@@ -11,14 +11,12 @@ export interface ViewParts {
   /** The host's tools; each call waits for the host. */
   host: readonly ToolDefinition[]
   deployment: readonly Tool[]
-  /** The child's own tools, outside the filter. */
-  scoped: readonly Tool[]
   filter?: ToolFilter
   compile: CompileSchema
 }
 
 /** The child's one view of tools (driver.md §8). Throws `TOOL_NAME_TAKEN`, `TOOL_FILTER_INVALID`, `INVALID_REQUEST` (a schema that does not compile). */
-export function createToolView ({ host, deployment, scoped, filter, compile }: ViewParts): ToolView {
+export function createToolView ({ host, deployment, filter, compile }: ViewParts): ToolView {
   const taken = new Set([...RESERVED_TOOLS, ...deployment.map((tool) => tool.definition.name)])
   for (const { name } of host) {
     if (taken.has(name)) throw refuse('TOOL_NAME_TAKEN', { name })
@@ -33,12 +31,18 @@ export function createToolView ({ host, deployment, scoped, filter, compile }: V
     definitions.push(definition)
     if (!definition.serverTool) tools.set(definition.name, hostTool(definition, index, compile))
   })
-  for (const tool of [...deployment.filter(({ definition }) => keeps(definition.name)), ...scoped]) {
+  for (const tool of deployment.filter(({ definition }) => keeps(definition.name))) {
     definitions.push(tool.definition)
     tools.set(tool.definition.name, tool)
   }
   return { definitions, find: (name) => tools.get(name) }
 }
+
+/** The view with a tool of the child's own behind the others, outside the filter (driver.md 8.3). */
+export const withScoped = (view: ToolView, tool: Tool): ToolView => ({
+  definitions: [...view.definitions, tool.definition],
+  find: (name) => name === tool.definition.name ? tool : view.find(name)
+})
 
 /** Whether a tool stays. Omitted keeps all; an empty `allow` keeps none (driver.md 8.2). */
 function filterOf (filter: ToolFilter | undefined, known: readonly string[]): (name: string) => boolean {

@@ -18,54 +18,84 @@ export interface Slots {
   reserve (resumed: boolean): Slot
 }
 
-interface Turn { grant: () => void }
-
 /** Places for runs that execute, and a bounded queue before them (http-api.md 8.3). First come, first served. */
-export function createSlots ({ running: most, queued: mostQueued }: SlotsOptions): Slots {
-  let running = 0
-  const queue = new Set<Turn>()
-  const next = (): void => {
-    for (const turn of queue) {
-      if (running >= most) return
-      queue.delete(turn)
-      running++
-      turn.grant()
+export function createSlots ({ running, queued }: SlotsOptions): Slots {
+  const places = new Places(running)
+  return {
+    get running () { return places.taken },
+    get queued () { return places.queue.size },
+    reserve (resumed) {
+      const free = places.take()
+      if (!free && !resumed && places.queue.size >= queued) throw refuse('OVERLOADED', { retryAfter: 1 })
+      return createSlot(places, free)
     }
   }
-  return {
-    get running () { return running },
-    get queued () { return queue.size },
-    reserve (resumed) {
-      const free = running < most && queue.size === 0
-      if (!free && !resumed && queue.size >= mostQueued) throw refuse('OVERLOADED', { retryAfter: 1 })
-      return free ? createSlot(true) : createSlot(false)
-    }
+}
+
+/** Called when the place is there. */
+type Turn = () => void
+
+class Places {
+  readonly queue = new Set<Turn>()
+  readonly #most: number
+  taken = 0
+
+  constructor (most: number) { this.#most = most }
+
+  /** A place at once, unless others wait for one. */
+  take (): boolean {
+    if (this.taken >= this.#most || this.queue.size > 0) return false
+    this.taken++
+    return true
   }
 
-  function createSlot (free: boolean): Slot {
-    let holds = free
-    let turn: Turn | undefined
-    let granted = Promise.withResolvers<undefined>()
-    if (free) running++
-    else enqueue()
-    function enqueue (): void {
-      granted = Promise.withResolvers<undefined>()
-      const mine: Turn = { grant: () => { holds = true; turn = undefined; granted.resolve(undefined) } }
-      turn = mine
-      queue.add(mine)
-      next()
+  wait (turn: Turn): void {
+    this.queue.add(turn)
+    this.#next()
+  }
+
+  giveBack (): void {
+    this.taken--
+    this.#next()
+  }
+
+  #next (): void {
+    for (const turn of this.queue) {
+      if (this.taken >= this.#most) return
+      this.queue.delete(turn)
+      this.taken++
+      turn()
     }
-    function release (): void {
-      if (turn) queue.delete(turn)
+  }
+}
+
+function createSlot (places: Places, free: boolean): Slot {
+  let holds = free
+  let turn: Turn | undefined
+  let granted = Promise.withResolvers<undefined>()
+  const queue = (): void => {
+    granted = Promise.withResolvers()
+    turn = () => {
+      holds = true
       turn = undefined
-      if (!holds) return
-      holds = false
-      running--
-      next()
+      granted.resolve(undefined)
     }
-    async function acquire (signal: AbortSignal): Promise<void> {
+    places.wait(turn)
+  }
+  const release = (): void => {
+    if (turn) places.queue.delete(turn)
+    turn = undefined
+    if (!holds) return
+    holds = false
+    places.giveBack()
+  }
+  if (!free) queue()
+  return {
+    free,
+    release,
+    async acquire (signal) {
       if (holds) return
-      if (!turn) enqueue()
+      if (!turn) queue()
       const aborted = Promise.withResolvers<never>()
       const onAbort = (): void => aborted.reject(signal.reason)
       signal.addEventListener('abort', onAbort)
@@ -73,12 +103,11 @@ export function createSlots ({ running: most, queued: mostQueued }: SlotsOptions
       try {
         await Promise.race([granted.promise, aborted.promise])
       } catch (error) {
-        if (!holds) release()
+        release()
         throw error
       } finally {
         signal.removeEventListener('abort', onAbort)
       }
     }
-    return { free, release, acquire }
   }
 }

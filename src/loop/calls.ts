@@ -1,18 +1,21 @@
-import { messageOf } from '../core/errors.ts'
 import type { SessionEventOf } from '../core/events.ts'
+import type { Json } from '../core/json.ts'
 import { SuspendReason } from '../core/live.ts'
 import { interrupted } from '../core/repair.ts'
 import { toolError, type Tool, type ToolOutcome } from '../core/tool.ts'
 import type { OpenCall } from '../core/turn.ts'
 import type { Agent, Execution } from './agent.ts'
-import { parseArguments } from './step.ts'
+import { parseArguments } from './arguments.ts'
+import { executeTool } from './execution.ts'
+import { together } from './together.ts'
 
 /** Tool calls of one message that run at the same time. */
 const PARALLEL = 10
 
 /**
  * Runs the calls of a message that have no result yet, in parallel up to a barrier (driver.md 9.6), and logs a result for each.
- * Calls that a restart finds started are judged by driver.md 2.8. Resolves when every call is answered, or at a suspension.
+ * Calls that a restart finds started are judged by driver.md 2.8. Resolves when every call is answered, or at a suspension;
+ * rejects with a fault (a lost store), and then no call is left running.
  */
 export async function runCalls (agent: Agent, calls: readonly OpenCall[], signal: AbortSignal): Promise<void> {
   for (const group of barrierGroups(agent, calls.filter((call) => !call.result))) {
@@ -31,89 +34,78 @@ function barrierGroups (agent: Agent, calls: readonly OpenCall[]): OpenCall[][] 
   return groups.filter((group) => group.length > 0)
 }
 
+/** While only the host can go on, the run's slot is another's. */
 async function runGroup (agent: Agent, group: readonly OpenCall[], signal: AbortSignal): Promise<void> {
-  const host = group.filter((call) => isHost(agent, call)).map((call) => runCall(agent, call, signal))
-  const service = group.filter((call) => !isHost(agent, call))
-  const lanes = Array.from({ length: Math.min(PARALLEL, service.length) }, async () => {
-    for (let call = service.shift(); call !== undefined; call = service.shift()) await runCall(agent, call, signal)
+  let waited = false
+  await together(signal, (shared) => {
+    const hosts = group.filter((call) => isHost(agent, call)).map((call) => runCall(agent, call, shared))
+    const service = group.filter((call) => !isHost(agent, call))
+    const lanes = Array.from({ length: Math.min(PARALLEL, service.length) }, async () => {
+      for (let call = service.shift(); call !== undefined; call = service.shift()) await runCall(agent, call, shared)
+    })
+    const slot = Promise.allSettled(lanes).then(() => {
+      waited = agent.host.pending().length > 0
+      if (waited) agent.slot.release()
+    })
+    return [...hosts, ...lanes, slot]
   })
-  await Promise.all(lanes)
-  if (host.length === 0) return
-  const waits = agent.host.pending().length > 0
-  if (waits) agent.slot.release()
-  await Promise.all(host)
-  if (waits && !signal.aborted) await agent.slot.acquire(signal).catch(() => {})
+  if (!waited || signal.aborted) return
+  await agent.slot.acquire(signal).catch((error: unknown) => { if (!signal.aborted) throw error })
 }
 
 const isHost = (agent: Agent, call: OpenCall): boolean => agent.tools.find(call.part.name)?.executor === 'host'
 const isSuspended = (signal: AbortSignal): boolean => signal.reason instanceof SuspendReason
 
 async function runCall (agent: Agent, call: OpenCall, signal: AbortSignal): Promise<void> {
-  const { part, started } = call
-  const { toolCallId, name } = part
+  const { part: { toolCallId, name }, started } = call
   if (isSuspended(signal)) return
   const tool = agent.tools.find(name)
   if (started && !(tool && (tool.idempotent || tool.executor === 'host'))) return agent.log.appendAll([interrupted(call)])
-  if (signal.aborted) return logResult(agent, toolCallId, name, toolError('tool call aborted before dispatch'))
-  const refusal = started ? undefined : refusalOf(agent, call, tool)
-  if (refusal !== undefined) return logResult(agent, toolCallId, name, toolError(refusal))
+  const isAsked = started !== undefined && tool?.executor === 'host'
+  if (signal.aborted && !isAsked) return logResult(agent, toolCallId, name, abortedCall(started !== undefined))
+  const verdict = judge(agent, call, tool)
+  if ('refusal' in verdict) return logResult(agent, toolCallId, name, toolError(verdict.refusal))
+  const execution: Execution = { toolCallId, name, input: verdict.input }
+  if (verdict.tool.executor === 'host') return await callHost(agent, execution, started, signal)
+  await callService(agent, verdict.tool, execution, started !== undefined, signal)
+}
+
+const abortedCall = (started: boolean): ToolOutcome =>
+  toolError(started ? 'tool call aborted' : 'tool call aborted before dispatch')
+
+type Verdict = { tool: Tool, input: Json } | { refusal: string }
+/** A call is refused by the child's guard, for a name outside the view, or for arguments that do not fit. */
+function judge (agent: Agent, { part, started }: OpenCall, tool: Tool | undefined): Verdict {
+  const guarded = started ? undefined : agent.scope?.guard(part.name)
+  if (guarded !== undefined) return { refusal: guarded }
+  if (!tool) return { refusal: `unknown tool "${part.name}"` }
   const parsed = parseArguments(part.arguments)
-  if (!tool || 'fault' in parsed) return
-  const execution: Execution = { toolCallId, name, input: parsed.input }
-  if (tool.executor === 'host') return await callHost(agent, execution, started, signal)
+  if ('fault' in parsed) return { refusal: `invalid arguments: ${parsed.fault}` }
+  const faults = started ? [] : tool.validate(parsed.input)
+  return faults.length === 0 ? { tool, input: parsed.input } : { refusal: `invalid arguments: ${faults.join('; ')}` }
+}
+
+async function callService (
+  agent: Agent, tool: Tool, execution: Execution, started: boolean, signal: AbortSignal
+): Promise<void> {
   if (!started) agent.log.append('tool/call', { ...execution, executor: 'service', idempotent: tool.idempotent })
+  // What may not run twice must be known to have been started before it starts (driver.md 2.8).
   if (!tool.idempotent) await agent.log.durable()
-  const result = await execute(agent, tool, execution, signal)
+  const result = signal.aborted ? abortedCall(false) : await executeTool(agent, tool, execution, signal)
   if (isSuspended(signal)) return
   agent.scope?.onResult(execution, result)
-  logResult(agent, toolCallId, name, result)
+  logResult(agent, execution.toolCallId, execution.name, result)
 }
 
-/** Why a call is not executed: the child's guard, a name outside the view, or arguments that do not fit. */
-function refusalOf (agent: Agent, { part }: OpenCall, tool: Tool | undefined): string | undefined {
-  const guarded = agent.scope?.guard(part.name)
-  if (guarded !== undefined) return guarded
-  if (!tool) return `unknown tool "${part.name}"`
-  const parsed = parseArguments(part.arguments)
-  const faults = 'fault' in parsed ? [parsed.fault] : tool.validate(parsed.input)
-  return faults.length === 0 ? undefined : `invalid arguments: ${faults.join('; ')}`
-}
-
-async function callHost (agent: Agent, execution: Execution, started: SessionEventOf<'tool/call'> | undefined, signal: AbortSignal): Promise<void> {
+async function callHost (
+  agent: Agent, execution: Execution, started: SessionEventOf<'tool/call'> | undefined, signal: AbortSignal
+): Promise<void> {
   const deadline = started ? started.data.deadline ?? null : agent.host.deadline()
   if (!started) {
-    agent.log.append('tool/call', { ...execution, executor: 'host', idempotent: false, ...(deadline === null ? {} : { deadline }) })
+    const due = deadline === null ? {} : { deadline }
+    agent.log.append('tool/call', { ...execution, executor: 'host', idempotent: false, ...due })
   }
   await agent.host.wait({ ...execution, deadline }, signal)
-}
-
-async function execute (agent: Agent, tool: Tool, execution: Execution, signal: AbortSignal): Promise<ToolOutcome> {
-  const ms = agent.limits.toolTimeoutMs
-  const timeout = ms === undefined ? undefined : AbortSignal.timeout(ms)
-  const both = timeout ? AbortSignal.any([signal, timeout]) : signal
-  const { toolCallId, input } = execution
-  try {
-    return await untilAborted(tool.execute(input, { toolCallId, execution, runId: agent.runId, tenant: agent.tenant, signal: both }), both)
-  } catch (error) {
-    if (signal.aborted) return toolError('tool call aborted')
-    if (timeout?.aborted) return toolError(`tool call timed out after ${ms} ms`)
-    return toolError(messageOf(error))
-  }
-}
-
-/** A tool that ignores its signal holds up nobody. */
-async function untilAborted<T> (work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = () => aborted.reject(signal.reason)
-  signal.addEventListener('abort', onAbort)
-  if (signal.aborted) onAbort()
-  try {
-    return await Promise.race([work, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-    aborted.promise.catch(() => {})
-    work.catch(() => {})
-  }
 }
 
 function logResult (agent: Agent, toolCallId: string, name: string, { content, isError, structured }: ToolOutcome): void {

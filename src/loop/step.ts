@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, outcome } from '../core/errors.ts'
 import { foldMessages } from '../core/fold.ts'
-import { isObject, type Json } from '../core/json.ts'
 import type { AssistantPart, Outcome, SessionEvent } from '../core/events.ts'
 import type { ModelFailure, ModelReply, ModelRequest } from '../core/model.ts'
 import { retryDelay } from '../core/retry.ts'
@@ -103,16 +102,5 @@ async function paused (ms: number, signal: AbortSignal): Promise<boolean> {
   } catch (error) {
     if (signal.aborted) return false
     throw error
-  }
-}
-
-/** The input of a call from the text that the model wrote; a string names what is wrong with it. */
-export function parseArguments (written: string): { input: Json } | { fault: string } {
-  if (written.trim() === '') return { input: {} }
-  try {
-    const input = JSON.parse(written) as Json
-    return isObject(input) ? { input: input as Json } : { fault: 'must be a JSON object' }
-  } catch (error) {
-    return { fault: `not valid JSON (${messageOf(error)})` }
   }
 }

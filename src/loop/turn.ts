@@ -2,6 +2,7 @@ import { outcome } from '../core/errors.ts'
 import { noUsage, type Block, type EventMap, type Outcome, type SessionEvent, type TurnEndReason, type Usage } from '../core/events.ts'
 import { canonicalJson } from '../core/json.ts'
 import { SuspendReason } from '../core/live.ts'
+import { queuedMessages } from '../core/messages.ts'
 import { tokensOf, usageOf } from '../core/usage.ts'
 import { openTurn, type OpenTurn } from '../core/turn.ts'
 import { LimitReason, type Agent } from './agent.ts'
@@ -9,27 +10,36 @@ import { runCalls } from './calls.ts'
 import { askModel, type Answer } from './step.ts'
 
 export interface TurnEnd { reason: TurnEndReason, error?: Outcome }
+/** What opens a turn: the task of a run, or the message that a later run of the session brings. */
+export interface Opening { origin: 'task' | 'message', content: Block[] }
 
 /**
  * One turn: read the log, ask the model, run its tools, append, until it answers without calls. Continues the turn that the
  * log holds open (driver.md 2.8), else opens one with `message`. Logs the turn's end and returns it; throws the
  * `SuspendReason` where the process ends first, and then the log stays open.
  */
-export async function runTurn (agent: Agent, message: Block[], signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd> {
+export async function runTurn (agent: Agent, { origin, content }: Opening, signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd> {
   const { log } = agent
   if (!openTurn(log.own)) {
-    log.append('turn/start', { turn: log.completedTurns + 1, origin: 'task' })
-    log.append('user/message', { content: message })
+    log.append('turn/start', { turn: log.completedTurns + 1, origin })
+    log.append('user/message', { content })
   }
   noteHeader(agent)
   const turn = openTurn(log.own)?.turn ?? 1
-  const end = await runSteps(agent, turn, signal, onUsage)
-  if (signal.reason instanceof SuspendReason) throw signal.reason
-  const open = openTurn(log.own)
-  if (open?.step) log.append('step/end', { turn, step: open.step.step })
-  log.append('turn/end', { turn, ...end })
-  return end
+  for (;;) {
+    const end = await runSteps(agent, turn, signal, onUsage)
+    if (signal.reason instanceof SuspendReason) throw signal.reason
+    const open = openTurn(log.own)
+    if (open?.step) log.append('step/end', { turn, step: open.step.step })
+    // Looked at in the tick in which the turn ends: a message is answered, or refused, never lost.
+    if (end.reason === 'completed' && isSteered(agent)) continue
+    log.append('turn/end', { turn, ...end })
+    return end
+  }
 }
+
+const isSteered = (agent: Agent): boolean =>
+  !agent.scope?.stopsTurn() && queuedMessages(agent.log.own.slice(agent.ownFrom)).length > 0
 
 /** Steps until the turn ends; the caller logs the end. */
 async function runSteps (agent: Agent, turn: number, signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd> {
@@ -60,6 +70,7 @@ async function nextStep (agent: Agent, open: OpenTurn, signal: AbortSignal, onUs
   if (signal.aborted) return endOf(signal)
   const step = again?.step ?? open.steps + 1
   const attempt = again ? again.attempt + retriesOf(own, again.step) + 1 : 1
+  for (const message of queuedMessages(own)) log.append('user/message', message)
   log.append('step/start', { turn: open.turn, step, attempt })
   const answer = await askModel(agent, step, attempt, signal)
   const end = noteAnswer(agent, answer, signal)
@@ -87,7 +98,7 @@ function noteAnswer (agent: Agent, answer: Answer, signal: AbortSignal): TurnEnd
     case 'end': return { reason: 'completed' }
     case 'max-tokens': return { reason: 'max-tokens' }
     case 'refusal': return { reason: 'refusal' }
-    case 'tool-calls': return undefined
+    case 'tool-calls': return content.some((part) => part.type === 'tool-call') ? undefined : { reason: 'completed' }
     default: return reply.stop satisfies never
   }
 }

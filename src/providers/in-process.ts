@@ -9,7 +9,8 @@ export const createSpawnProvider = (driver: InProcessDriver, name = 'spawn'): Pr
   name,
   capabilities: CAPABILITIES,
   inheritsParentContext: false,
-  start: (request) => driver.startInProcessRun(request, { provider: name })
+  start: (request) => driver.startInProcessRun(request, { provider: name }),
+  followUp: driver.continueInProcessRun
 })
 
 /** A child that starts from the parent's completed turns, taken now and never again (seed 000, driver.md §3). */
@@ -20,5 +21,6 @@ export const createForkProvider = (driver: InProcessDriver, name = 'fork'): Prov
   start: (request) => {
     const seed = request.parent.completedTurns()
     return driver.startInProcessRun(request, { provider: name, ...(seed && seed.events > 0 ? { seed } : {}) })
-  }
+  },
+  followUp: driver.continueInProcessRun
 })

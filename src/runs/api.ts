@@ -66,9 +66,10 @@ export interface ToolAnswer { toolCallId: string, content: Block[], isError: boo
 export interface Runs {
   /**
    * Starts a run. Resolves once it is published (or was, under the same key: `replayed`); rejects with a `Refusal`, and then
-   * nothing of it exists. `signal` ends the start if it aborts before publication; afterwards it is not watched.
+   * nothing of it exists. `signal` ends the start if it aborts before publication; afterwards it is not watched. The run is
+   * durable then; with `follows` only once the `wait` or `stream` answers that the caller goes on to.
    */
-  start (caller: Caller, input: StartInput, options: { signal: AbortSignal, idempotency?: Key }): Promise<{ run: RunView, replayed: boolean }>
+  start (caller: Caller, input: StartInput, options: { signal: AbortSignal, idempotency?: Key, follows?: boolean }): Promise<{ run: RunView, replayed: boolean }>
   get (caller: Caller, id: string): Promise<RunView>
   list (caller: Caller, filter: RunFilter, page: { limit: number, cursor?: string }): Promise<{ runs: RunView[], nextCursor: string | null }>
   tree (caller: Caller, id: string): Promise<RunTree>
@@ -87,8 +88,8 @@ export interface Runs {
   /** Disposes the run and its descendants, then forgets them. Idempotent. */
   dispose (caller: Caller, id: string): Promise<void>
 
-  /** Answers pending host calls, all or nothing. */
-  answerTools (caller: Caller, id: string, answers: ToolAnswer[]): Promise<RunView>
+  /** Answers pending host calls, all or nothing. The same answers again change nothing; under the same key they are `replayed`. */
+  answerTools (caller: Caller, id: string, answers: ToolAnswer[], idempotency?: Key): Promise<{ run: RunView, replayed: boolean }>
 
   /** A page of the log after `after`. Waits up to `waitMs` for the first event. */
   eventPage (caller: Caller, id: string, options: { after?: string, tree: boolean, limit: number, waitMs: number, signal: AbortSignal }): Promise<EventPage>

@@ -27,6 +27,8 @@ export interface RunsContext {
   limits: RunLimits
   newId: () => string
   now: () => number
+  /** False from the time on at which a stopping service takes no starts. */
+  accepting: () => boolean
   /** Aborts when the service stops: what waits ends cleanly. */
   closing: AbortSignal
 }
@@ -48,6 +50,10 @@ export async function findRun ({ store }: RunsContext, caller: Caller, id: strin
   return record
 }
 
+/** Nobody executes an open run: the service is stopping and left it to its next start, or its store was lost. */
+export const leftToNextStart = ({ accepting }: RunsContext): Error =>
+  accepting() ? refuse('STORE_UNAVAILABLE', { retryAfter: 5 }) : refuse('SHUTTING_DOWN', { retryAfter: 5 })
+
 /** The kind of endpoint that a model without an endpoint name means, by the format of its transcript (http-api.md 4.4). */
 export const kindOf = (format: string | null | undefined): ModelKind | undefined =>
   format === 'anthropic' ? 'anthropic' : format === 'openai-chat' || format === 'openai-responses' ? 'openai-chat' : undefined
@@ -55,24 +61,6 @@ export const kindOf = (format: string | null | undefined): ModelKind | undefined
 /** Whether a key may use a model; a trailing `*` matches any rest. */
 export const mayUse = ({ models }: Caller, model: string): boolean =>
   models === undefined || models.some((allowed) => allowed.endsWith('*') ? model.startsWith(allowed.slice(0, -1)) : allowed === model)
-
-/** Resolves after `ms`, at an abort of `signal` or at shutdown, or with `work`, whichever is first; leaves no timer and no listener. */
-export async function within (work: Promise<unknown>, { ms, signal, closing }: { ms: number, signal: AbortSignal, closing: AbortSignal }): Promise<void> {
-  const over = Promise.withResolvers<undefined>()
-  const end = (): void => over.resolve(undefined)
-  const timer = setTimeout(end, ms)
-  const signals = [signal, closing]
-  for (const each of signals) {
-    if (each.aborted) end()
-    else each.addEventListener('abort', end)
-  }
-  try {
-    await Promise.race([work, over.promise])
-  } finally {
-    clearTimeout(timer)
-    for (const each of signals) each.removeEventListener('abort', end)
-  }
-}
 
 /** A short name of a stream, so that a cursor of another one is told apart. */
 export const fingerprint = (stream: string): string => createHash('sha256').update(stream).digest('base64url').slice(0, 8)

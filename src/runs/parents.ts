@@ -25,8 +25,9 @@ async function parentRun (context: RunsContext, caller: Caller, id: string): Pro
   const record = live?.projection.record ?? await findRun(context, caller, id)
   if (record.cancel !== null) throw refuse('PARENT_ABORTED', { id })
   const spec = live?.spec ?? await context.store.getSpec(caller.tenant, id)
-  const stored = live ? undefined : await storedTurns(context, record)
+  const session = live ? undefined : await context.store.getSession(caller.tenant, record.sessionId)
   const { log } = live ?? {}
+  const cwd = (log ?? session)?.header.cwd
   return {
     losses: [],
     agent: {
@@ -37,10 +38,23 @@ async function parentRun (context: RunsContext, caller: Caller, id: string): Pro
       rootId: record.rootId,
       ...(spec?.agentOptions.maxTokens === undefined ? {} : { maxTokens: spec.agentOptions.maxTokens }),
       ...(spec?.system === undefined ? {} : { system: spec.system }),
-      ...(log?.header.cwd === undefined ? {} : { cwd: log.header.cwd }),
+      ...(cwd === undefined ? {} : { cwd }),
       limits: treeLimits(spec?.limits),
-      completedTurns: () => log ? seedOf(record.segment, log.completedLength, log.completedTurns) : stored
+      completedTurns: () => log
+        ? seedOf(record.segment, log.completedLength, log.completedTurns)
+        : session && seedOf(session.segment, session.completedLength, session.turns)
     }
+  }
+}
+
+/** Links a run to its ancestors, so that a cancellation reaches what starts below settled ones (driver.md 5.2). */
+export async function rememberAncestors (
+  { registry, store }: Pick<RunsContext, 'registry' | 'store'>, tenant: string, runId: string
+): Promise<void> {
+  for (let id: string | null = runId; id !== null && !registry.live(tenant, id);) {
+    const record: RunRecord | undefined = await store.getRun(tenant, id)
+    if (!record || !registry.remember(tenant, record)) return
+    id = record.parentRunId
   }
 }
 
@@ -52,19 +66,17 @@ const treeLimits = (limits: RunLimits = {}): RunLimits => ({
 const seedOf = (segment: number, length: number, turns: number): Seed | undefined =>
   length === 0 ? undefined : { stored: { segment, length }, turns, events: length }
 
-async function storedTurns (context: RunsContext, record: RunRecord): Promise<Seed | undefined> {
-  const session = await context.store.getSession(record.tenant, record.sessionId)
-  return session && seedOf(session.segment, session.completedLength, session.turns)
-}
+/** A session's log begins with what came beside its messages, then with the system prompt that came among them. */
+const HEADERS = 2
 
 async function parentSession (context: RunsContext, caller: Caller, id: string): Promise<ResolvedParent> {
   const session = await context.store.getSession(caller.tenant, id)
   if (!session) throw refuse('SESSION_NOT_FOUND', { id })
   if (!session.registered) return await parentRun(context, caller, id)
-  const header = transcriptHeader(await context.store.readEvents(session.segment, 0, 1))
+  const header = transcriptHeader(await context.store.readEvents(session.segment, 0, HEADERS))
   const kind = kindOf(session.format)
   return {
-    losses: session.format === 'events' ? [] : [`what only ${session.format} knows`],
+    losses: session.losses ?? [],
     ...(header && header.tools.length > 0 ? { tools: header.tools } : {}),
     agent: {
       ...nobody,

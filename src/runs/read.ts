@@ -1,9 +1,13 @@
 import { refuse } from '../core/errors.ts'
 import type { RelayOptions, RunFilter, RunRecord } from '../core/run.ts'
 import type { Caller, RunTree, RunView } from './api.ts'
-import { findRun, viewOf, viewsOf, within, type RunsContext } from './context.ts'
+import { findRun, viewOf, viewsOf, type RunsContext } from './context.ts'
+import { createWakeUp } from './wake-up.ts'
 
-export async function list (context: RunsContext, caller: Caller, filter: RunFilter, { limit, cursor }: { limit: number, cursor?: string }): Promise<{ runs: RunView[], nextCursor: string | null }> {
+/** A page of the runs that match, newest first. Throws `INVALID_REQUEST` for a cursor that no page gave. */
+export async function list (
+  context: RunsContext, caller: Caller, filter: RunFilter, { limit, cursor }: { limit: number, cursor?: string }
+): Promise<{ runs: RunView[], nextCursor: string | null }> {
   const before = cursor === undefined ? undefined : parseCursor(cursor)
   const found = await context.store.listRuns(caller.tenant, filter, { limit: limit + 1, ...(before ? { before } : {}) })
   const page = found.slice(0, limit)
@@ -37,36 +41,51 @@ export async function tree (context: RunsContext, caller: Caller, id: string): P
 export interface Until { ms: number, signal: AbortSignal }
 
 /** Waits until the run is settled (or, `orWaiting`, waits for its host), or time is up; answers it as it is then. */
-export async function wait (context: RunsContext, caller: Caller, id: string, { ms, signal, orWaiting }: Until & { orWaiting: boolean }): Promise<RunView> {
-  const live = context.registry.live(caller.tenant, id)
+export async function wait (
+  context: RunsContext, caller: Caller, id: string, { ms, signal, orWaiting }: Until & { orWaiting: boolean }
+): Promise<RunView> {
+  const { registry, store, closing } = context
+  const live = registry.live(caller.tenant, id)
   if (!live) return await viewOf(context, await findRun(context, caller, id))
-  const waiting = Promise.withResolvers<undefined>()
-  const look = (): void => { if (live.projection.record.status === 'waiting') waiting.resolve(undefined) }
-  const stop = orWaiting ? live.onStatus(look) : undefined
-  // A status is told once it is durable; the one of this instant may still be on its way.
-  if (orWaiting) live.log.durable().then(look, () => {})
+  const isLive = (): boolean => registry.live(caller.tenant, id) === live
+  const isWaiting = (): boolean => orWaiting && live.projection.record.status === 'waiting'
+  const wakeUp = createWakeUp([signal, closing], ms)
+  const look = (): void => { if (!isLive() || isWaiting()) wakeUp.tell('log') }
+  const stop = registry.watchRoot(caller.tenant, live.projection.record.rootId, look)
   try {
-    await within(Promise.race([live.stopped, waiting.promise]), { ms, signal, closing: context.closing })
+    while (isLive() && !wakeUp.over) {
+      wakeUp.take()
+      // The status of this instant may not be committed yet: its commit tells again.
+      const record = isWaiting() ? await findRun(context, caller, id) : undefined
+      if (record?.status === 'waiting') return await viewOf(context, record)
+      if (isLive()) await wakeUp.next()
+    }
   } finally {
-    stop?.()
+    stop()
+    wakeUp.close()
   }
-  const { record } = live.projection
-  return await viewOf(context, record.status === 'settled' ? record : await findRun(context, caller, id))
+  // A run that was disposed meanwhile is forgotten by the store; who waited gets its result.
+  return await viewOf(context, await store.getRun(caller.tenant, id) ?? live.projection.record)
 }
 
 /** Waits until the run and all its descendants have settled. */
 export async function waitTree (context: RunsContext, caller: Caller, id: string, { ms, signal }: Until): Promise<RunView> {
-  await within(treeStopped(context, caller, id), { ms, signal, closing: context.closing })
-  return await viewOf(context, await findRun(context, caller, id))
-}
-
-async function treeStopped ({ registry }: RunsContext, { tenant }: Caller, id: string): Promise<void> {
-  for (;;) {
-    const root = registry.live(tenant, id)
-    const open = [...registry.descendants(tenant, id).live, ...(root ? [root] : [])]
-    if (open.length === 0) return
-    await Promise.all(open.map((run) => run.stopped))
+  const { registry, closing } = context
+  const { rootId } = await findRun(context, caller, id)
+  const wakeUp = createWakeUp([signal, closing], ms)
+  const stop = registry.watchRoot(caller.tenant, rootId, () => wakeUp.tell('log'))
+  try {
+    while (!wakeUp.over) {
+      wakeUp.take()
+      const { live, starting } = registry.descendants(caller.tenant, id)
+      if (live.length + starting.length === 0 && !registry.live(caller.tenant, id)) break
+      await Promise.race([wakeUp.next(), ...starting.map((start) => start.over)])
+    }
+  } finally {
+    stop()
+    wakeUp.close()
   }
+  return await viewOf(context, await findRun(context, caller, id))
 }
 
 export async function relayOptions (context: RunsContext, caller: Caller, id: string): Promise<RelayOptions> {

@@ -1,11 +1,16 @@
-import { answerTools } from './answers.ts'
+import { isRefusal } from '../core/errors.ts'
+import { createAnswerTools } from './answers.ts'
 import type { Runs } from './api.ts'
 import { cancel, cancelMany, dispose } from './cancel.ts'
 import { mayUse, viewOf, findRun, type RunsContext } from './context.ts'
 import { list, relayOptions, tree, wait, waitTree } from './read.ts'
-import { appendSession, createSession, deleteSession, getSession } from './sessions.ts'
+import { createSessions } from './sessions.ts'
 import { createStart } from './start.ts'
-import { eventPage, stream } from './stream.ts'
+import { eventPage } from './event-page.ts'
+import { stream } from './stream.ts'
+
+/** A run that is no more needs no cancellation. */
+const unlessForgotten = (error: unknown): void => { if (!isRefusal(error) || error.code !== 'RUN_NOT_FOUND') throw error }
 
 /** The application calls over one context; the same for every face. */
 export function createRuns (context: RunsContext): Runs {
@@ -19,15 +24,14 @@ export function createRuns (context: RunsContext): Runs {
     relayOptions: (...args) => relayOptions(context, ...args),
     cancel: (caller, id, reason) => cancel(context, caller, id, reason),
     cancelMany: (...args) => cancelMany(context, ...args),
-    disconnected: async (caller, id) => { await cancel(context, caller, id, 'the client went away', 'disconnect') },
+    disconnected: async (caller, id) => {
+      await cancel(context, caller, id, 'the client went away', 'disconnect').catch(unlessForgotten)
+    },
     dispose: (...args) => dispose(context, ...args),
-    answerTools: (...args) => answerTools(context, ...args),
+    answerTools: createAnswerTools(context),
     eventPage: (...args) => eventPage(context, ...args),
     stream: (...args) => stream(context, ...args),
-    createSession: (...args) => createSession(context, ...args),
-    getSession: (...args) => getSession(context, ...args),
-    appendSession: (...args) => appendSession(context, ...args),
-    deleteSession: (...args) => deleteSession(context, ...args),
+    ...createSessions(context),
     providers: () => context.providers.list().map(({ name, capabilities, inheritsParentContext }) => ({ name, available: true, capabilities, inheritsParentContext })),
     tools: () => context.tools.map((tool) => tool.definition),
     models: (caller) => context.models.list().filter((model) => mayUse(caller, model.id))

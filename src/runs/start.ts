@@ -1,78 +1,75 @@
 import { isRefusal, refuse } from '../core/errors.ts'
-import { CancelReason } from '../core/live.ts'
 import type { SubagentRequest } from '../core/provider.ts'
+import type { Delegation } from '../core/run.ts'
 import type { Caller, Key, RunView, StartInput } from './api.ts'
 import { findRun, mayUse, viewOf, type RunsContext } from './context.ts'
-import { resolveParent } from './parents.ts'
-import type { StartingRun } from './registry.ts'
+import { createOnce } from './once.ts'
+import { rememberAncestors, resolveParent } from './parents.ts'
+import { createStarting, type Starting } from './starting.ts'
 
 const ROUTE = 'POST /v1/runs'
 
-export interface StartOptions { signal: AbortSignal, idempotency?: Key }
+export interface StartOptions { signal: AbortSignal, idempotency?: Key, follows?: boolean }
+/** A start that a run's own delegation tool makes: in its parent's slot, outside its key's quota (driver.md §11). */
+export interface DelegatedStart { signal: AbortSignal, delegation: Delegation }
 interface Started { run: RunView, replayed: boolean }
+type Start = (caller: Caller, input: StartInput, options: StartOptions) => Promise<Started>
 
 /** Starts runs; one under each key at a time (http-api.md §2). */
-export function createStart (context: RunsContext): (caller: Caller, input: StartInput, options: StartOptions) => Promise<Started> {
-  /** Starts under way by tenant and key: a second one with the same key waits for the first. */
-  const underWay = new Map<string, { bodyHash: string, done: Promise<Started> }>()
+export function createStart (context: RunsContext): Start {
+  /** Refusals of starts that somebody cancelled: meant for all who wait for the run, unlike those of a lost client. */
+  const cancelled = new WeakSet<object>()
+  const once = createOnce<Started>((error) => cancelled.has(error as object))
   return async function start (caller, input, options) {
     const { idempotency } = options
-    if (!idempotency) return await startOnce(context, caller, input, options)
-    const name = JSON.stringify([caller.tenant, idempotency.key])
-    for (let other = underWay.get(name); other; other = underWay.get(name)) {
-      if (other.bodyHash !== idempotency.bodyHash) throw refuse('IDEMPOTENCY_MISMATCH')
-      const started = await other.done.catch((error: unknown) => { if (!isRefusal(error)) throw error })
-      if (started) return { run: await viewOf(context, await findRun(context, caller, started.run.id)), replayed: true }
-      // The first one was refused and bound nothing; this one is judged by itself.
-      if (underWay.get(name) === other) underWay.delete(name)
-    }
-    const done = replayOrStart(context, caller, input, { ...options, idempotency })
-    const mine = { bodyHash: idempotency.bodyHash, done }
-    underWay.set(name, mine)
-    try {
-      return await done
-    } finally {
-      if (underWay.get(name) === mine) underWay.delete(name)
-    }
+    if (!idempotency) return await startOnce(context, cancelled, caller, input, options)
+    const { value, shared } = await once(caller.tenant, idempotency, async () =>
+      await replay(context, caller, idempotency) ?? await startOnce(context, cancelled, caller, input, options))
+    return shared ? { run: await viewOf(context, await findRun(context, caller, value.run.id)), replayed: true } : value
   }
 }
 
-async function replayOrStart (context: RunsContext, caller: Caller, input: StartInput, options: StartOptions & { idempotency: Key }): Promise<Started> {
-  const known = await context.store.findIdempotency(caller.tenant, ROUTE, options.idempotency.key)
-  if (known && known.bodyHash !== options.idempotency.bodyHash) throw refuse('IDEMPOTENCY_MISMATCH')
+/** The run that the key made before. */
+async function replay (context: RunsContext, caller: Caller, { key, bodyHash }: Key): Promise<Started | undefined> {
+  const known = await context.store.findIdempotency(caller.tenant, ROUTE, key)
+  if (known && known.bodyHash !== bodyHash) throw refuse('IDEMPOTENCY_MISMATCH')
   const record = known && await context.store.getRun(caller.tenant, known.subject)
-  if (record) return { run: await viewOf(context, record), replayed: true }
-  return await startOnce(context, caller, input, options)
+  return record && { run: await viewOf(context, record), replayed: true }
 }
 
-async function startOnce (context: RunsContext, caller: Caller, input: StartInput, { signal, idempotency }: StartOptions): Promise<Started> {
-  const controller = new AbortController()
-  const onAbort = (): void => controller.abort(new CancelReason('disconnect', 'the client went away'))
-  if (signal.aborted) onAbort()
-  else signal.addEventListener('abort', onAbort)
+/** Starts a child for a call of its parent's delegation tool. */
+export async function startDelegated (context: RunsContext, caller: Caller, input: StartInput, options: DelegatedStart): Promise<void> {
+  await startOnce(context, new WeakSet(), caller, input, { ...options, follows: true })
+}
+
+async function startOnce (context: RunsContext, cancelled: WeakSet<object>, caller: Caller, input: StartInput, options: StartOptions & Partial<DelegatedStart>): Promise<Started> {
+  const { signal, idempotency, follows = false, delegation } = options
+  const { registry } = context
   const id = input.id ?? context.newId()
-  const start: StartingRun = {
-    tenant: caller.tenant, id, abort: (reason) => controller.abort(reason),
-    parentRunId: input.parent && 'runId' in input.parent ? input.parent.runId : null
-  }
-  if (context.registry.starting(caller.tenant, id) || context.registry.live(caller.tenant, id)) {
-    signal.removeEventListener('abort', onAbort)
-    throw refuse('RUN_EXISTS', { id })
-  }
-  context.registry.begin(start)
+  if (registry.starting(caller.tenant, id) || registry.live(caller.tenant, id)) throw refuse('RUN_EXISTS', { id })
+  const start = createStarting(caller.tenant, id, input.parent, signal)
+  registry.begin(start)
   try {
-    checkQuota(context, caller)
-    const request = await requestOf(context, caller, { ...input, id }, controller.signal)
+    if (!delegation) checkQuota(context, caller)
+    const request = await requestOf(context, caller, { ...input, id }, start)
     const run = await context.providers.start(input.provider, {
-      ...request, service: { ...request.service, ...(idempotency ? { idempotency: { route: ROUTE, ...idempotency } } : {}) }
+      ...request, service: {
+        ...request.service,
+        ...(idempotency ? { idempotency: { route: ROUTE, ...idempotency } } : {}),
+        ...(delegation ? { delegation } : {})
+      }
     })
-    const live = context.registry.live(caller.tenant, run.id)
-    const record = live?.projection.record ?? await findRun(context, caller, run.id)
+    const record = registry.live(caller.tenant, run.id)?.projection.record ?? await findRun(context, caller, run.id)
     // A run that was just published has no children yet: its row is its view.
-    return { run: { ...record, treeUsage: record.usage, runningChildren: 0 }, replayed: false }
+    const view = { ...record, treeUsage: record.usage, runningChildren: 0 }
+    if (!follows) await context.store.durable()
+    return { run: view, replayed: false }
+  } catch (error) {
+    if (start.cancelled && isRefusal(error)) cancelled.add(error)
+    throw error
   } finally {
-    signal.removeEventListener('abort', onAbort)
-    context.registry.end(start)
+    start.end()
+    registry.end(start)
   }
 }
 
@@ -82,14 +79,18 @@ function checkQuota ({ registry }: RunsContext, { tenant, limits }: Caller): voi
   }
 }
 
-async function requestOf (context: RunsContext, caller: Caller, input: StartInput & { id: string }, signal: AbortSignal): Promise<SubagentRequest> {
+async function requestOf (context: RunsContext, caller: Caller, input: StartInput & { id: string }, start: Starting): Promise<SubagentRequest> {
   checkTranscriptUse(context, input)
   checkScript(context, input)
   const parent = await resolveParent(context, caller, input.parent)
+  if (parent.agent.runId !== null && parent.agent.rootId !== null) {
+    context.registry.join(start, parent.agent.rootId)
+    await rememberAncestors(context, caller.tenant, parent.agent.runId)
+  }
   return {
     prompt: input.task,
     parent: parent.agent,
-    signal,
+    signal: start.signal,
     ...(input.label === undefined ? {} : { label: input.label }),
     ...(input.agentOptions === undefined ? {} : { agentOptions: input.agentOptions }),
     ...('maxDepth' in input ? { maxDepth: input.maxDepth } : {}),

@@ -1,150 +1,141 @@
-import type { DeltaPlace } from '../core/deltas.ts'
-import type { SessionEvent } from '../core/events.ts'
+import type { DeltaNews, DeltaPlace } from '../core/deltas.ts'
 import type { LiveRun } from '../core/live.ts'
-import type { RunRecord } from '../core/run.ts'
-import type { Caller, EventPage, StreamItem } from './api.ts'
-import { findRun, viewOf, within, type RunsContext } from './context.ts'
+import type { RunRecord, RunStatus } from '../core/run.ts'
+import type { Caller, StreamItem } from './api.ts'
+import { findRun, viewOf, viewsOf, type RunsContext } from './context.ts'
 import { cursorOf, placeOf, type Place } from './cursor.ts'
+import { findEnd, isEnd, sourceOf, type End, type Read, type Source, type SourceState } from './event-sources.ts'
+import { createWakeUp, type News } from './wake-up.ts'
 
-/** Events read at once. */
-const PAGE = 500
+/** Events read at once, and deltas of a run handed out at once: so much of a reader that stalls is in memory. */
+const PAGE = 100
+const DELTAS = 256
+const REST = 1024
+/**
+ * Deltas that follow within a millisecond are sent together. The more readers, the less often each gets some: after so many
+ * milliseconds for each reader, more or less by half, so that they do not all come at once.
+ */
+const GATHERING_MS = 0.2
 
-interface Read { runId: string, at: number, event: SessionEvent }
-
-/** One reader's way through a run's events: its own log, or the tree's in the one order of the store (http-api.md §6). */
-interface Source {
-  /** Where a reader without cursor begins. */
-  readonly first: number
-  read (after: number, limit: number): Promise<Read[]>
-  /** Live runs whose deltas belong to the stream. */
-  live (): LiveRun[]
-  /** Whether something can still be appended to it. */
-  open (): boolean
-  /** Told when there may be more to read. */
-  watch (wake: () => void): () => void
-}
-
-function ownSource ({ store, registry }: RunsContext, run: RunRecord): Source {
-  const live = registry.live(run.tenant, run.id)
-  return {
-    first: run.firstSeq - 1,
-    async read (after, limit) {
-      const events = await store.readEvents(run.segment, after + 1, undefined, limit)
-      const end = events.findIndex((event) => event.type === 'run/settled' && event.data.runId === run.id)
-      return (end === -1 ? events : events.slice(0, end + 1)).map((event) => ({ runId: run.id, at: event.seq, event }))
-    },
-    live: () => live ? [live] : [],
-    open: () => registry.live(run.tenant, run.id) !== undefined,
-    watch (wake) {
-      const stops = live ? [live.log.observe(wake), live.onStatus(wake), live.deltas.onChange(wake)] : []
-      live?.stopped.then(wake, wake)
-      return () => { for (const stop of stops) stop() }
-    }
-  }
-}
-
-function treeSource ({ store, registry }: RunsContext, run: RunRecord): Source {
-  const lives = (): LiveRun[] => {
-    const root = registry.live(run.tenant, run.id)
-    return [...root ? [root] : [], ...registry.descendants(run.tenant, run.id).live]
-  }
-  return {
-    first: 0,
-    read: async (after, limit) =>
-      (await store.readTree(run.tenant, run.id, after, limit)).map(({ runId, pos, event }) => ({ runId, at: pos, event })),
-    live: lives,
-    open: () => lives().length > 0,
-    watch (wake) {
-      const deltas = new Map<LiveRun, () => void>()
-      const follow = (): void => {
-        for (const live of lives()) if (!deltas.has(live)) deltas.set(live, live.deltas.onChange(wake))
-        wake()
-      }
-      const stop = registry.watchRoot(run.tenant, run.rootId, follow)
-      follow()
-      return () => { stop(); for (const unfollow of deltas.values()) unfollow() }
-    }
-  }
-}
-
-const isEnd = ({ event }: Read, run: RunRecord): boolean => event.type === 'run/settled' && event.data.runId === run.id
+interface StreamOptions { after?: string, tree: boolean, signal: AbortSignal }
+type Stream = { ended: true } | { ended: false, items: AsyncIterable<StreamItem[]> }
 
 /** The run's events from `after` on, live, in batches; the last item is `settled`. Ends early with the signal or the service. */
-export async function stream (context: RunsContext, caller: Caller, id: string, options: { after?: string, tree: boolean, signal: AbortSignal }): Promise<{ ended: true } | { ended: false, items: AsyncIterable<StreamItem[]> }> {
+export async function stream (
+  context: RunsContext, caller: Caller, id: string, { after, tree, signal }: StreamOptions
+): Promise<Stream> {
   const run = await findRun(context, caller, id)
-  const place = options.after === undefined ? undefined : placeOf(id, options.tree, options.after)
-  const source = (options.tree ? treeSource : ownSource)(context, run)
-  if (place && await isOver(source, run, place)) return { ended: true }
-  const reader = new StreamReader(context, run, source, { tree: options.tree, at: place?.at ?? source.first, resumed: place !== undefined })
-  return { ended: false, items: reader.items(options.signal) }
+  const place = after === undefined ? undefined : placeOf(id, tree, after)
+  const source = sourceOf(context, run, tree)
+  if (place && await isOver(source, place)) return { ended: true }
+  const reader = new StreamReader(context, source, place?.at ?? source.first)
+  return { ended: false, items: reader.items(signal) }
 }
 
-/** Whether nothing can follow a place: its cursor was the end's, or an own cursor stands on the run's `settled`. */
-async function isOver (source: Source, run: RunRecord, place: Place): Promise<boolean> {
+/** Whether nothing can follow a place: its cursor was the end's, or an own stream has no more events. */
+async function isOver (source: Source, place: Place): Promise<boolean> {
   if (place.end) return true
-  if (run.status !== 'settled' || source.first !== run.firstSeq - 1) return false
-  return (await source.read(place.at, 1)).length === 0
+  return !source.tree && source.run.status === 'settled' && (await source.read(place.at, 1)).length === 0
 }
 
+interface Batch { items: StreamItem[], /** What is left to hand out. */ more?: News | undefined, last?: boolean }
+
+/**
+ * One reader's way through a stream. It holds places, never events: what it was not sent yet is read when it takes more, and
+ * of deltas that are no longer there it gets a snapshot (http-api.md 6.4).
+ */
 class StreamReader {
   readonly #context: RunsContext
-  readonly #run: RunRecord
   readonly #source: Source
-  readonly #tree: boolean
+  readonly #run: RunRecord
+  readonly #witness: LiveRun | undefined
   #at: number
-  #status: string | undefined
-  /** Last place in each live run's message, and the last step whose start was sent. */
-  readonly #places = new Map<string, DeltaPlace>()
-  readonly #steps = new Map<string, number>()
-  readonly #resumed: boolean
-  #held: Read | undefined
+  #end: End | undefined
+  /** The status of each run that the reader was last told. */
+  readonly #told = new Map<string, RunStatus>()
+  /** Of each run, the `seq` up to which the reader has its events. */
+  readonly #sent = new Map<string, number>()
+  /** The same for a tree's reader that comes again: true once it has all that was logged when it came. */
+  #before: readonly (readonly [id: string, seq: number])[] = []
+  readonly #places = new Map<string, DeltaPlace | undefined>()
+  /** The runs whose deltas are watched. */
+  #lives: ReadonlyMap<string, LiveRun> = new Map()
+  /** How many read the runs whose deltas were handed out last. */
+  #readers = 0
 
-  constructor (context: RunsContext, run: RunRecord, source: Source, from: { tree: boolean, at: number, resumed: boolean }) {
+  constructor (context: RunsContext, source: Source, at: number) {
     this.#context = context
-    this.#run = run
     this.#source = source
-    this.#tree = from.tree
-    this.#at = from.at
-    this.#resumed = from.resumed
+    this.#run = source.run
+    this.#witness = context.registry.live(source.run.tenant, source.run.id)
+    this.#at = at
+    if (!source.tree) this.#sent.set(source.run.id, at)
   }
 
   async * items (signal: AbortSignal): AsyncGenerator<StreamItem[]> {
-    let wake = Promise.withResolvers<undefined>()
-    let woken = false
-    const stop = this.#source.watch(() => { woken = true; wake.resolve(undefined) })
-    const { closing } = this.#context
+    const wakeUp = createWakeUp([signal, this.#context.closing])
+    const stop = this.#source.watch((news) => wakeUp.tell(news))
+    wakeUp.tell('log')
     try {
-      yield await this.#runItem()
-      while (!signal.aborted && !closing.aborted) {
-        woken = false
-        wake = Promise.withResolvers()
-        const open = this.#source.open()
-        const reads = await this.#source.read(this.#at, PAGE)
-        const batch = [...await this.#changes(), ...this.#log(reads), ...this.#deltas()]
-        const end = reads.length < PAGE && !open ? await this.#end(reads) : undefined
-        if (end) batch.push(end)
-        if (batch.length > 0) yield batch
-        if (end || (!open && reads.length === 0)) return
-        if (reads.length === PAGE || woken || !open) continue
-        await within(wake.promise, { ms: 2 ** 31 - 1, signal, closing })
+      yield await this.#begin()
+      while (!wakeUp.over) {
+        const { items, more, last } = wakeUp.take().log ? await this.#fromLog() : this.#fromDeltas()
+        if (items.length > 0) yield items
+        if (last) return
+        if (more) wakeUp.tell(more)
+        else wakeUp.gather(this.#readers * GATHERING_MS * (0.5 + Math.random()))
+        await wakeUp.next()
       }
     } finally {
       stop()
+      wakeUp.close()
     }
   }
 
-  async #runItem (): Promise<StreamItem[]> {
+  /** The run as it is: the first item of every stream. */
+  async #begin (): Promise<StreamItem[]> {
+    const lives = this.#source.live()
+    this.#join(lives)
+    if (this.#source.tree && this.#at > this.#source.first) {
+      const before = lives.map((live) => [live.id, live.log.length - 1] as const)
+      await Promise.allSettled(lives.map((live) => live.log.durable()))
+      this.#before = before
+    }
     const record = await this.#context.store.getRun(this.#run.tenant, this.#run.id) ?? this.#run
-    this.#status = record.status
+    this.#told.set(record.id, record.status)
     return [{ type: 'run', run: await viewOf(this.#context, record) }]
   }
 
-  /** The run as it is, where its status is another than the reader was last told. */
-  async #changes (): Promise<StreamItem[]> {
-    const live = this.#source.live()[0]
-    if (live?.id !== this.#run.id || live.projection.record.status === this.#status) return []
-    const record = await this.#context.store.getRun(this.#run.tenant, this.#run.id)
-    return record && record.status !== this.#status && record.status !== 'settled' ? await this.#runItem() : []
+  async #fromLog (): Promise<Batch> {
+    const state = await this.#source.state()
+    const reads = await this.#source.read(this.#at, PAGE)
+    const logged = this.#log(reads)
+    const { first, later } = await this.#changes()
+    const drained = reads.length < PAGE
+    if (drained) this.#caughtUp()
+    const deltas = this.#fromDeltas()
+    const end = drained || this.#end ? await this.#ending(state) : undefined
+    const items = [...first, ...logged, ...later, ...deltas.items, ...end ? [end] : []]
+    return { items, more: drained ? deltas.more : 'log', last: end !== undefined || (drained && state !== 'open') }
+  }
+
+  /** Runs that the reader did not hear of yet, and those of another status than it was last told; each as it is committed. */
+  async #changes (): Promise<{ first: StreamItem[], later: StreamItem[] }> {
+    const lives = new Map(this.#source.live().map((live) => [live.id, live.projection.record.status]))
+    const ids = [...lives].filter(([id, status]) => this.#told.get(id) !== status).map(([id]) => id)
+    for (const [id, status] of this.#told) if (status !== 'settled' && !lives.has(id)) ids.push(id)
+    const { tenant } = this.#run
+    const records = await Promise.all(ids.map((id) => this.#context.store.getRun(tenant, id)))
+    const changed = records.filter((record) => record !== undefined && this.#told.get(record.id) !== record.status)
+    if (changed.length === 0) return { first: [], later: [] }
+    const views = await viewsOf(this.#context, tenant, changed as RunRecord[])
+    const known = new Set(this.#told.keys())
+    for (const { id, status } of views) {
+      if (status === 'settled' && id !== this.#run.id) this.#told.delete(id)
+      else this.#told.set(id, status)
+    }
+    const items = views.map((run): StreamItem & { type: 'run' } => ({ type: 'run', run }))
+    return { first: items.filter(({ run }) => !known.has(run.id)), later: items.filter(({ run }) => known.has(run.id)) }
   }
 
   #log (reads: readonly Read[]): StreamItem[] {
@@ -152,82 +143,72 @@ class StreamReader {
     for (const read of reads) {
       const { runId, at, event } = read
       this.#at = at
-      if (event.type === 'step/start') this.#steps.set(runId, event.data.step)
-      if (isEnd(read, this.#run)) this.#held = read
-      else items.push({ type: 'event', runId, cursor: cursorOf(this.#run.id, this.#tree, { at, end: false }), event })
+      if (event.type === 'assistant/message') items.push(...this.#rest(runId))
+      this.#sent.set(runId, event.seq)
+      if (isEnd(read, this.#run)) this.#end = read
+      else items.push({ type: 'event', runId, cursor: cursorOf(this.#run.id, this.#source.tree, { at, end: false }), event })
     }
     return items
   }
 
-  /** Deltas of messages whose step the reader knows; what it missed comes as one snapshot. */
-  #deltas (): StreamItem[] {
-    return this.#source.live().flatMap((live) => {
-      const news = live.deltas.since(this.#places.get(live.id))
-      const known = this.#steps.get(live.id) ?? (this.#resumed ? news?.place.step : undefined)
-      if (!news || known !== news.place.step) return []
-      this.#places.set(live.id, news.place)
-      const deltas: StreamItem[] = news.deltas.map((delta) => ({ type: 'delta', runId: live.id, delta }))
-      return news.snapshot ? [{ type: 'snapshot', runId: live.id, snapshot: news.snapshot }, ...deltas] : deltas
-    })
+  #caughtUp (): void {
+    for (const [id, seq] of this.#before) this.#sent.set(id, Math.max(seq, this.#sent.get(id) ?? seq))
+    this.#before = []
   }
 
-  /** The run's `settled`, once all that belongs to the stream has been sent; a tree holds it until the last descendant settled. */
-  async #end (reads: readonly Read[]): Promise<StreamItem | undefined> {
-    const held = this.#held ?? (this.#tree && reads.length === 0 ? await this.#settledBefore() : undefined)
-    if (held?.event.type !== 'run/settled') return undefined
-    const { seq, time, data: { result } } = held.event
-    const cursor = cursorOf(this.#run.id, this.#tree, { at: Math.max(held.at, this.#at), end: true })
+  #join (lives: readonly LiveRun[]): void {
+    this.#lives = new Map(lives.map((live) => [live.id, live]))
+    for (const live of lives) if (!this.#places.has(live.id)) this.#places.set(live.id, live.deltas.join())
+  }
+
+  /** The deltas that a message ended with, where the reader is not far behind: the message replaces them all. */
+  #rest (runId: string): StreamItem[] {
+    const live = this.#lives.get(runId)
+    const news = live?.deltas.rest(this.#places.get(runId), REST)
+    return live && news ? this.#hand(live, news) : []
+  }
+
+  #hand (live: LiveRun, { snapshot, deltas, place }: DeltaNews): StreamItem[] {
+    if (!this.#hasBeginning(live, place)) return []
+    this.#places.set(live.id, place)
+    const items = deltas.map((delta): StreamItem => ({ type: 'delta', runId: live.id, delta }))
+    return snapshot ? [{ type: 'snapshot', runId: live.id, snapshot }, ...items] : items
+  }
+
+  /** Deltas of messages whose beginning the reader has; what it missed comes as one snapshot. */
+  #fromDeltas (): Batch {
+    const items: StreamItem[] = []
+    let more: News | undefined
+    this.#readers = 0
+    const lives = this.#source.live()
+    this.#join(lives)
+    for (const live of lives) {
+      const news = live.deltas.since(this.#places.get(live.id), DELTAS)
+      const handed = news ? this.#hand(live, news) : []
+      if (handed.length === 0) continue
+      items.push(...handed)
+      if (news?.deltas.length === DELTAS) more = 'deltas'
+      this.#readers = Math.max(this.#readers, live.deltas.watchers)
+    }
+    return { items, more }
+  }
+
+  /** Whether the reader has the event that this attempt at a message began with. */
+  #hasBeginning (live: LiveRun, { step, attempt }: DeltaPlace): boolean {
+    const begun = live.log.own.findLast((event) => event.type === 'step/start' || event.type === 'run/retry')
+    if (begun?.type !== 'step/start' && begun?.type !== 'run/retry') return false
+    const first = begun.type === 'step/start' ? begun.data.attempt : begun.data.attempt + 1
+    return begun.data.step === step && first === attempt && begun.seq <= (this.#sent.get(live.id) ?? -1)
+  }
+
+  /** The run's `settled`, once all that belongs to the stream was sent: a tree's, when the last descendant settled (6.3). */
+  async #ending (state: SourceState): Promise<StreamItem | undefined> {
+    const { tree } = this.#source
+    const over = state === 'settled' || state === 'gone'
+    const end = over || (!tree && this.#end) ? this.#end ?? await findEnd(this.#context, this.#source, this.#witness) : undefined
+    if (!end) return undefined
+    const { seq, time, data: { result } } = end.event
+    const cursor = cursorOf(this.#run.id, tree, { at: tree ? this.#at : end.at, end: true })
     return { type: 'settled', runId: this.#run.id, cursor, seq, time, result }
-  }
-
-  /** The root's `settled` for a reader whose cursor is past it, but who was never sent it. */
-  async #settledBefore (): Promise<Read | undefined> {
-    const record = await this.#context.store.getRun(this.#run.tenant, this.#run.id)
-    if (record?.status !== 'settled') return undefined
-    for (let from = record.firstSeq; ;) {
-      const events = await this.#context.store.readEvents(record.segment, from, undefined, PAGE)
-      const event = events.find((each) => each.type === 'run/settled' && each.data.runId === record.id)
-      if (event) return { runId: record.id, at: this.#at, event }
-      if (events.length < PAGE) return undefined
-      from += events.length
-    }
-  }
-}
-
-export interface PageOptions { after?: string, tree: boolean, limit: number, waitMs: number, signal: AbortSignal }
-
-/** A page of the log after `after`; waits up to `waitMs` for a first event (http-api.md 6.6). */
-export async function eventPage (context: RunsContext, caller: Caller, id: string, { after, tree, limit, waitMs, signal }: PageOptions): Promise<EventPage> {
-  const run = await findRun(context, caller, id)
-  const source = (tree ? treeSource : ownSource)(context, run)
-  const place = after === undefined ? { at: source.first, end: false } : placeOf(id, tree, after)
-  let wake = Promise.withResolvers<undefined>()
-  const stop = source.watch(() => wake.resolve(undefined))
-  const until = context.now() + waitMs
-  try {
-    for (;;) {
-      wake = Promise.withResolvers()
-      const open = source.open()
-      const reads = place.end ? [] : await source.read(place.at, limit)
-      const left = until - context.now()
-      if (reads.length > 0 || !open || left <= 0 || signal.aborted || context.closing.aborted) {
-        return pageOf(run, tree, after ?? null, reads, !open && reads.length < limit)
-      }
-      await within(wake.promise, { ms: left, signal, closing: context.closing })
-    }
-  } finally {
-    stop()
-  }
-}
-
-function pageOf (run: RunRecord, tree: boolean, after: string | null, reads: readonly Read[], settled: boolean): EventPage {
-  const last = reads.at(-1)
-  return {
-    events: reads.map((read) => {
-      const { runId, event: { seq, time, type, data } } = read
-      return read.event.type === 'run/settled' ? { runId, seq, time, type: 'settled', data: read.event.data.result } : { runId, seq, time, type, data }
-    }),
-    after: last ? cursorOf(run.id, tree, { at: last.at, end: settled }) : after,
-    settled
   }
 }

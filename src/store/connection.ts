@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { accessSync, closeSync, constants, mkdirSync, openSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { messageOf } from '../core/errors.ts'
@@ -23,22 +23,34 @@ export function openDatabase (path: string, maxBytes?: number): DatabaseSync {
     if (path !== ':memory:') touch(path)
     db = new DatabaseSync(path, { enableForeignKeyConstraints: false, timeout: 0 })
     // Exclusive before WAL: the lock is held from the first access on, and no shared memory file is made.
-    db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
-    db.exec('PRAGMA temp_store = MEMORY; PRAGMA cache_size = -6000; PRAGMA journal_size_limit = 16777216')
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL')
+    db.exec('PRAGMA temp_store = MEMORY; PRAGMA cache_size = -6000')
+    // A log that is written over is cheaper to flush than one that grows, and a rare checkpoint copies less in all.
+    db.exec('PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 33554432')
     db.exec('BEGIN IMMEDIATE; COMMIT')
     migrate(db)
     if (maxBytes !== undefined) db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(maxBytes / 4096))}`)
     return db
   } catch (error) {
     db?.close()
-    throw new Error(`cannot open the database "${path}": ${reasonOf(error)}`, { cause: error })
+    throw cannotOpen(path, error)
   }
 }
 
-/** Transcripts are private: a new file and folder are the owner's alone. SQLite gives its side files the same mode. */
+/** The error of a database that cannot be opened: its path, and what to do. */
+export const cannotOpen = (path: string, error: unknown): Error =>
+  new Error(`cannot open the database "${path}": ${reasonOf(error)}`, { cause: error })
+
+/**
+ * Transcripts are private: a new file and folder are the owner's alone. SQLite gives its side files the same mode. A file that is
+ * there is not opened: closing it would drop the lock of another store of this process.
+ */
 function touch (path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  closeSync(openSync(path, 'a', 0o600))
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (!found) return closeSync(openSync(path, 'ax', 0o600))
+  if (found.isDirectory()) throw Object.assign(new Error(`${path} is a folder`), { code: 'EISDIR' })
+  accessSync(path, constants.R_OK | constants.W_OK)
 }
 
 function reasonOf (error: unknown): string {

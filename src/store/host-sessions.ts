@@ -23,9 +23,9 @@ export interface HostSessionParts { db: DatabaseSync, segments: Segments, sessio
 export function createHostSessions ({ db, segments, sessions, keys, now }: HostSessionParts): HostSessions {
   const sql = {
     insert: db.prepare(`INSERT INTO sessions
-      (tenant, id, segment, header, registered, touched_at, length, model, format, metadata, tail)
-      VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)`),
-    grow: db.prepare('UPDATE sessions SET length = ?, tail = ?, touched_at = ? WHERE tenant = ? AND id = ?'),
+      (tenant, id, segment, header, registered, touched_at, length, model, format, metadata, tail, losses)
+      VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`),
+    grow: db.prepare('UPDATE sessions SET length = ?, tail = ?, losses = ?, touched_at = ? WHERE tenant = ? AND id = ?'),
     run: db.prepare('SELECT 1 FROM runs WHERE tenant = ? AND id = ?')
   }
   const checkKey = (tenant: string, key: SessionKey | undefined): void => {
@@ -37,12 +37,12 @@ export function createHostSessions ({ db, segments, sessions, keys, now }: HostS
   }
 
   return {
-    create ({ header, events, tail, length, model, format, metadata }, key) {
+    create ({ header, events, tail, length, model, format, metadata, losses = [] }, key) {
       const { tenant, id } = header
       const at = now()
       const rows = encodeNewEvents(events, 0, at)
       const headerText = JSON.stringify(header)
-      const texts = [model === null ? null : JSON.stringify(model), format, JSON.stringify(metadata), JSON.stringify(tail)]
+      const texts = [model === null ? null : JSON.stringify(model), format, JSON.stringify(metadata), JSON.stringify(tail), JSON.stringify(losses)]
       return () => {
         checkKey(tenant, key)
         if (sessions.segmentOf(tenant, id) !== undefined || sql.run.get(tenant, id)) {
@@ -58,6 +58,7 @@ export function createHostSessions ({ db, segments, sessions, keys, now }: HostS
       const at = now()
       const rows = encodeNewEvents(growth.events, 0, at)
       const tail = JSON.stringify(growth.tail)
+      const losses = JSON.stringify(growth.losses ?? [])
       const { length } = growth
       return () => {
         const session = sessions.get(tenant, id)
@@ -72,7 +73,7 @@ export function createHostSessions ({ db, segments, sessions, keys, now }: HostS
         }
         const from = segments.state(session.segment)?.length ?? 0
         segments.append(session.segment, rows.map((row) => ({ ...row, seq: row.seq + from })))
-        sql.grow.run(length, tail, at, tenant, id)
+        sql.grow.run(length, tail, losses, at, tenant, id)
         return written(tenant, id, key)
       }
     }

@@ -31,7 +31,8 @@ export function createKeys (db: DatabaseSync, now: () => number): Keys {
       WHERE tenant = ? AND route = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)`),
     bind: db.prepare(`INSERT OR REPLACE INTO idempotency (tenant, route, key, body_hash, subject, created_at, expires_at)
       VALUES (?, ?, ?, ?, ?, ?, ?)`),
-    remove: db.prepare('DELETE FROM idempotency INDEXED BY idempotency_run WHERE tenant = ? AND subject = ? AND expires_at IS NULL'),
+    remove: db.prepare(`DELETE FROM idempotency INDEXED BY idempotency_run
+      WHERE tenant = ? AND subject = ? AND expires_at IS NULL`),
     release: db.prepare(`UPDATE idempotency INDEXED BY idempotency_run SET expires_at = created_at + ${DAY}
       WHERE tenant = ? AND subject = ? AND expires_at IS NULL`),
     expire: db.prepare(`DELETE FROM idempotency WHERE (tenant, route, key) IN

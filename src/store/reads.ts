@@ -5,6 +5,7 @@ import type { SessionEvent } from '../core/events.ts'
 import type { Store } from '../core/store.ts'
 import { unavailable } from './commit-queue.ts'
 import { isStoreFault } from './connection.ts'
+import type { Durability } from './durability.ts'
 import type { Keys } from './keys.ts'
 import { createRunQueries } from './run-queries.ts'
 import type { Segments } from './segments.ts'
@@ -17,6 +18,7 @@ export interface ReadParts {
   segments: Segments
   sessions: Sessions
   keys: Keys
+  durability: Pick<Durability, 'pending' | 'reach' | 'lost'>
   onFault: (error: unknown) => void
   isClosed: () => boolean
 }
@@ -28,19 +30,25 @@ export type Reads = Pick<Store,
 /** Events read in one go, so that a long log does not hold the event loop. */
 const STEP = 1000
 
-/** Reads see what is committed. A failure of the store is a `STORE_UNAVAILABLE` refusal, and its cause is told to `onFault`. */
-export function createReads ({ db, segments, sessions, keys, onFault, isClosed }: ReadParts): Reads {
+/**
+ * Reads see what is committed, and answer once no loss of power undoes what they saw. A failure of the store is a
+ * `STORE_UNAVAILABLE` refusal, and its cause is told to `onFault`.
+ */
+export function createReads ({ db, segments, sessions, keys, durability, onFault, isClosed }: ReadParts): Reads {
   const queries = createRunQueries(db)
   const readTree = createReadTree(db)
 
   function checkOpen (): void {
     if (isClosed()) throw unavailable(new Error('the store is closed'))
+    if (durability.lost) throw durability.lost
   }
 
   async function read<T> (query: () => T | Promise<T>): Promise<T> {
     checkOpen()
     try {
-      return await query()
+      const found = await query()
+      if (durability.pending) await durability.reach()
+      return found
     } catch (error) {
       if (isRefusal(error) || !isStoreFault(error)) throw error
       onFault(error)

@@ -34,11 +34,15 @@ export function createRunQueries (db: DatabaseSync): RunQueries {
       WHERE tree.id <> tree.top ORDER BY runs.n`),
     running: db.prepare(`SELECT parent_run AS id, count(*) AS runs FROM runs
       WHERE tenant = ? AND parent_run IN (SELECT value FROM json_each(?)) AND status <> 'settled' GROUP BY parent_run`),
+    child: db.prepare('SELECT 1 FROM runs WHERE tenant = ? AND parent_run = ? LIMIT 1'),
+    ownUsage: db.prepare('SELECT usage FROM runs WHERE tenant = ? AND id = ?'),
     usage: db.prepare(`${TREE} SELECT tree.top, runs.usage FROM tree CROSS JOIN runs ON runs.tenant = ?1 AND runs.id = tree.id`),
     unsettled: db.prepare("SELECT * FROM runs INDEXED BY runs_open WHERE status <> 'settled' ORDER BY created_at, n"),
     ofSession: db.prepare('SELECT * FROM runs WHERE tenant = ? AND parent_session = ? ORDER BY n')
   }
   const records = (rows: unknown[]): RunRecord[] => (rows as RunRow[]).map(recordOf)
+  // Most runs have no child: one look tells, and their tree is their own row.
+  const hasChild = (tenant: string, id: string): boolean => sql.child.get(tenant, id) !== undefined
   return {
     get (tenant, id) {
       const row = sql.get.get(tenant, id)
@@ -52,14 +56,24 @@ export function createRunQueries (db: DatabaseSync): RunQueries {
     descendants: (tenant, id) => records(sql.descendants.all(tenant, JSON.stringify([id]))),
     runningChildren (tenant, ids) {
       const counts = new Map(ids.map((id) => [id, 0]))
-      const rows = sql.running.all(tenant, JSON.stringify(ids)) as { id: string, runs: number }[]
+      const parents = ids.filter((id) => hasChild(tenant, id))
+      if (parents.length === 0) return counts
+      const rows = sql.running.all(tenant, JSON.stringify(parents)) as { id: string, runs: number }[]
       for (const { id, runs } of rows) counts.set(id, runs)
       return counts
     },
     treeUsage (tenant, ids) {
       const sums = new Map<string, Usage>()
-      const rows = sql.usage.all(tenant, JSON.stringify(ids)) as { top: string, usage: string }[]
-      for (const { top, usage } of rows) {
+      const parents: string[] = []
+      for (const id of ids) {
+        if (hasChild(tenant, id)) parents.push(id)
+        else {
+          const own = sql.ownUsage.get(tenant, id)
+          if (own) sums.set(id, JSON.parse(own.usage as string) as Usage)
+        }
+      }
+      if (parents.length === 0) return sums
+      for (const { top, usage } of sql.usage.all(tenant, JSON.stringify(parents)) as { top: string, usage: string }[]) {
         sums.set(top, addUsage(sums.get(top) ?? noUsage(), JSON.parse(usage) as Usage))
       }
       return sums

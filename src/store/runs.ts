@@ -3,7 +3,7 @@ import { refuse } from '../core/errors.ts'
 import type { RunPatch } from '../core/run.ts'
 import type { Append, Publication } from '../core/store.ts'
 import { usedKey, type Keys } from './keys.ts'
-import { encodePatch, type RunPatches } from './run-patches.ts'
+import { encodePatch, type EncodedPatch, type RunPatches } from './run-patches.ts'
 import { insertColumns, type RunRow } from './run-rows.ts'
 import type { SegmentSeed } from './seeds.ts'
 import { encodeEvents, encodeNewEvents, type EncodedEvent, type Segments } from './segments.ts'
@@ -42,19 +42,21 @@ export function createRunWrites (parts: RunWriteParts): RunWrites {
   const find = db.prepare("SELECT * FROM runs WHERE tenant = ? AND id = ? AND status = 'settled'")
   const expired = db.prepare("SELECT * FROM runs WHERE expires_at <= ? AND status = 'settled' ORDER BY expires_at LIMIT ?")
   const segmentOf = db.prepare('SELECT segment FROM runs WHERE n = ?')
+  /** A run's own events end where its log ends as it settles; what follows is a follow-up's. */
+  const endOf = (segment: number, { settles }: EncodedPatch): number | null =>
+    settles ? segments.lengthOf(segment) ?? null : null
 
   return {
     publish,
     append ({ segment, events, run, idempotency }) {
       const rows = encodeEvents(events)
       const patch = run && encodePatch(run.patch, retentionMs)
-      const end = settledEnd(rows)
       return () => {
         const open = run && patches.open(run.tenant, run.id)
         if (idempotency && keys.check(idempotency.tenant, idempotency) !== undefined) throw usedKey()
         if (rows[0]) segments.checkNext(segment, rows[0].seq)
         segments.append(segment, rows)
-        if (open && patch) patches.add(open, patch, end ?? (patch.settles ? segments.state(segment)?.length ?? null : null))
+        if (open && patch) patches.add(open, patch, endOf(segment, patch))
         if (idempotency) keys.bind(idempotency.tenant, idempotency, false)
       }
     },
@@ -62,8 +64,7 @@ export function createRunWrites (parts: RunWriteParts): RunWrites {
       const patch = encodePatch(change, retentionMs)
       return () => {
         const open = patches.open(tenant, id)
-        const segment = patch.settles ? Number(segmentOf.get(open.n)?.segment) : undefined
-        patches.add(open, patch, segment === undefined ? null : segments.state(segment)?.length ?? null)
+        patches.add(open, patch, patch.settles ? endOf(Number(segmentOf.get(open.n)?.segment), patch) : null)
       }
     },
     remove: (tenant, ids) => () => {
@@ -87,20 +88,15 @@ export function createRunWrites (parts: RunWriteParts): RunWrites {
   }
 }
 
-/** The run's own events end with its `run/settled`; whatever follows is not its own. */
-function settledEnd (rows: readonly EncodedEvent[]): number | null {
-  const settled = rows.findLast((row) => row.type === 'run/settled')
-  return settled ? settled.seq + 1 : null
-}
-
 /** The run that made the session ?2 of the tenant ?1, and those that continue it. Two searches: an OR would scan. */
-const RUNS_OF_SESSION = (condition: string): string => `SELECT 1 FROM runs INDEXED BY runs_id WHERE tenant = ?1 AND id = ?2 AND ${condition}
-  UNION ALL SELECT 1 FROM runs INDEXED BY runs_session WHERE tenant = ?1 AND session = ?2 AND continues IS NOT NULL AND ${condition}`
+const runsOfSession = (condition: string): string =>
+  `SELECT 1 FROM runs INDEXED BY runs_id WHERE tenant = ?1 AND id = ?2 AND ${condition} UNION ALL
+   SELECT 1 FROM runs INDEXED BY runs_session WHERE tenant = ?1 AND session = ?2 AND continues IS NOT NULL AND ${condition}`
 
 function createPublish ({ db, segments, sessions, keys, patches, now }: RunWriteParts): RunWrites['publish'] {
   const check = createPublishCheck(db, keys)
   const insert = createInsert(db)
-  const openRun = db.prepare(`${RUNS_OF_SESSION("status <> 'settled'")} LIMIT 1`)
+  const openRun = db.prepare(`${runsOfSession("status <> 'settled'")} LIMIT 1`)
 
   /** The segment to share; refuses when it is gone. */
   function seedOf (seed: EncodedSeed, sessionId: string): (() => SegmentSeed) | undefined {
@@ -194,7 +190,7 @@ function createInsert (db: DatabaseSync): InsertRun {
 function createForget ({ db, sessions }: RunWriteParts): (run: RunRow) => void {
   const removeSpec = db.prepare('DELETE FROM specs WHERE run = ?')
   const removeRun = db.prepare('DELETE FROM runs WHERE n = ?')
-  const other = db.prepare(`${RUNS_OF_SESSION('true')} LIMIT 1`)
+  const other = db.prepare(`${runsOfSession('true')} LIMIT 1`)
   return (run) => {
     removeSpec.run(run.n)
     removeRun.run(run.n)

@@ -18,8 +18,11 @@ export interface Segments {
   /** The first `length` events of an owned segment; `undefined` when they are not there (any more). */
   seedOf (segment: number, length: number): SegmentSeed | undefined
   state (segment: number): SegmentState | undefined
+  lengthOf (segment: number): number | undefined
   /** Throws unless an event `seq` is the log's next; writes nothing. */
   checkNext (segment: number, seq: number): void
+  /** The transaction is over, or this segment lost its owner: what `checkNext` found is looked up anew. */
+  forget (segment?: number): void
   /** Adds events at the end; a `turn/end` among them moves the completed length. */
   append (segment: number, events: readonly EncodedEvent[]): void
   /** The next events of [from, to), at most `limit`; none of a segment that nobody owns. */
@@ -51,6 +54,7 @@ export function createSegments (db: DatabaseSync, positions: Positions): Segment
     event: db.prepare('INSERT INTO events (segment, seq, pos, type, time, data) VALUES (?, ?, ?, ?, ?, ?)')
   }
   const get: GetSegment = (id) => sql.get.get(id) as unknown as SegmentRow | undefined
+  const { grew, ...ends } = createEnds(get)
 
   function create (seed: SegmentSeed | undefined, owned: 0 | 1): number {
     const id = positions.next()
@@ -65,6 +69,8 @@ export function createSegments (db: DatabaseSync, positions: Positions): Segment
       if (event.turn !== undefined) end = event
     }
     if (end?.turn !== undefined) sql.complete.run(end.seq + 1, end.turn, segment)
+    const last = events.at(-1)
+    if (last) grew(segment, last.seq + 1)
   }
 
   return {
@@ -80,15 +86,38 @@ export function createSegments (db: DatabaseSync, positions: Positions): Segment
       const row = get(segment)
       return row && { length: lengthOf(row), completedLength: row.completed_length, turns: row.turns }
     },
+    ...ends,
+    append,
+    read: createReader(db, get)
+  }
+}
+
+interface Ends extends Pick<Segments, 'lengthOf' | 'checkNext' | 'forget'> { readonly grew: (segment: number, length: number) => void }
+
+/** Where the logs end that the open transaction appends to: a run's appends come several at a time. */
+function createEnds (get: GetSegment): Ends {
+  const lengths = new Map<number, number>()
+  return {
+    lengthOf (segment) {
+      const row = lengths.has(segment) ? undefined : get(segment)
+      return row ? lengthOf(row) : lengths.get(segment)
+    },
     checkNext (segment, seq) {
-      const row = get(segment)
-      if (!row || row.owned === 0) throw refuse('SESSION_NOT_FOUND', { id: `segment ${segment}` })
-      const next = lengthOf(row)
+      let next = lengths.get(segment)
+      if (next === undefined) {
+        const row = get(segment)
+        if (!row || row.owned === 0) throw refuse('SESSION_NOT_FOUND', { id: `segment ${segment}` })
+        next = lengthOf(row)
+        lengths.set(segment, next)
+      }
       // An earlier append of this log was lost: what follows it must not leave a hole.
       if (seq !== next) throw unavailable(new Error(`append of event ${seq} to segment ${segment}: its next is ${next}`))
     },
-    append,
-    read: createReader(db, get)
+    grew (segment, length) { if (lengths.has(segment)) lengths.set(segment, length) },
+    forget (segment) {
+      if (segment === undefined) lengths.clear()
+      else lengths.delete(segment)
+    }
   }
 }
 

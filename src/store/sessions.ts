@@ -28,6 +28,7 @@ interface SessionRow {
   format: string | null
   metadata: string
   tail: string
+  losses: string
 }
 
 export function createSessions (db: DatabaseSync, segments: Segments, garbage: Garbage, now: () => number): Sessions {
@@ -35,7 +36,7 @@ export function createSessions (db: DatabaseSync, segments: Segments, garbage: G
     insert: db.prepare(`INSERT INTO sessions (tenant, id, segment, header, registered, touched_at, length, metadata, tail)
       VALUES (?, ?, ?, ?, 0, ?, 0, '{}', '[]')`),
     segment: db.prepare('SELECT segment FROM sessions WHERE tenant = ? AND id = ?'),
-    get: db.prepare(`SELECT segment, header, registered, length, model, format, metadata, tail FROM sessions
+    get: db.prepare(`SELECT segment, header, registered, length, model, format, metadata, tail, losses FROM sessions
       WHERE tenant = ? AND id = ?`),
     remove: db.prepare('DELETE FROM sessions WHERE tenant = ? AND id = ?'),
     expired: db.prepare(`SELECT tenant, id FROM sessions WHERE registered = 1 AND touched_at <= ? AND NOT EXISTS
@@ -47,6 +48,7 @@ export function createSessions (db: DatabaseSync, segments: Segments, garbage: G
     const segment = segmentOf(tenant, id)
     if (segment === undefined) return
     sql.remove.run(tenant, id)
+    segments.forget(segment)
     garbage.release(segment)
   }
 
@@ -69,7 +71,8 @@ export function createSessions (db: DatabaseSync, segments: Segments, garbage: G
         tail: JSON.parse(row.tail) as string[],
         model: row.model === null ? null : JSON.parse(row.model) as string,
         format: row.format,
-        metadata: JSON.parse(row.metadata) as Record<string, string>
+        metadata: JSON.parse(row.metadata) as Record<string, string>,
+        ...row.losses !== '[]' && { losses: JSON.parse(row.losses) as string[] }
       }
     },
     remove,

@@ -1,7 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Store } from '../core/store.ts'
 import { CommitQueue, type Transaction } from './commit-queue.ts'
-import { isStoreFault, openDatabase } from './connection.ts'
+import { cannotOpen, isStoreFault, openDatabase } from './connection.ts'
+import { Durability } from './durability.ts'
 import { createGarbage } from './garbage.ts'
 import { createHostSessions } from './host-sessions.ts'
 import { createKeys } from './keys.ts'
@@ -9,9 +10,10 @@ import { createPositions, type Positions } from './positions.ts'
 import { createReads } from './reads.ts'
 import { createRunPatches, type RunPatches } from './run-patches.ts'
 import { createRunWrites } from './runs.ts'
-import { createSegments } from './segments.ts'
+import { createSegments, type Segments } from './segments.ts'
 import { createSessions } from './sessions.ts'
 import { sweep } from './sweep.ts'
+import { openWriteAheadLog, type WriteAheadLog } from './write-ahead-log.ts'
 
 /**
  * The embedded store: one SQLite file, one connection, one writer. PRIVATE: wires the modules of this folder and touches no
@@ -32,15 +34,21 @@ export interface SqliteStoreOptions {
 /** Opens the store. Rejects with an `Error` that names the path and what to do about it. */
 export async function openSqliteStore (options: SqliteStoreOptions): Promise<Store> {
   const db = openDatabase(options.path, options.maxBytes)
+  let wal: WriteAheadLog | undefined
   try {
-    return createStore(db, options)
+    wal = openWriteAheadLog(db)
+    // What a killed process had written but not flushed is read from here on: now it stays.
+    await wal?.flush()
+    return createStore(db, wal, options)
   } catch (error) {
+    wal?.close()
     db.close()
-    throw error
+    throw cannotOpen(options.path, error)
   }
 }
 
-function createStore (db: DatabaseSync, { now, retentionMs, onFault = () => {} }: SqliteStoreOptions): Store {
+function createStore (db: DatabaseSync, wal: WriteAheadLog | undefined, options: SqliteStoreOptions): Store {
+  const { now, retentionMs, onFault = () => {} } = options
   const positions = createPositions(db)
   const patches = createRunPatches(db)
   const segments = createSegments(db, positions)
@@ -49,27 +57,28 @@ function createStore (db: DatabaseSync, { now, retentionMs, onFault = () => {} }
   const sessions = createSessions(db, segments, garbage, now)
   const hostSessions = createHostSessions({ db, segments, sessions, keys, now })
   const runs = createRunWrites({ db, segments, sessions, keys, patches, now, retentionMs })
-  const queue = new CommitQueue(createTransaction(db, positions, patches, onFault))
+  const durability = new Durability({ flush: wal?.flush, onFault })
+  const transaction = createTransaction({ db, positions, patches, segments, onFault })
+  const queue = new CommitQueue(transaction, durability)
   const pinged = db.prepare("UPDATE counters SET value = value + 1 WHERE name = 'ping'")
   let closing: Promise<void> | undefined
 
   return {
-    publish: async (publication) => queue.write(runs.publish(publication)),
+    publish: async (publication) => queue.write(runs.publish(publication), 'written'),
     append: async (append) => queue.write(runs.append(append)),
     patchRun: async (tenant, id, patch) => queue.write(runs.patch(tenant, id, patch)),
     deleteRuns: async (tenant, ids) => queue.write(runs.remove(tenant, [...ids])),
     createSession: async (session, key) => queue.write(hostSessions.create(session, key)),
     appendSession: async (tenant, id, after, growth, key) => queue.write(hostSessions.grow(tenant, id, after, growth, key)),
     deleteSession: async (tenant, id) => queue.write(() => sessions.remove(tenant, id)),
-    ...createReads({ db, segments, sessions, keys, onFault, isClosed: () => closing !== undefined }),
+    ...createReads({ db, segments, sessions, keys, durability, onFault, isClosed: () => closing !== undefined }),
+    durable: () => durability.reach(),
     sweep: (at) => sweep({ queue, runs, sessions, garbage, keys, retentionMs }, at),
     ping: () => queue.write(() => { pinged.run() }),
     close () {
-      closing ??= new Promise((resolve) => {
-        queue.close()
-        closeDatabase(db, onFault)
-        resolve()
-      })
+      closing ??= queue.close().then(() => {
+        closeDatabase(db, durability, onFault)
+      }).finally(() => wal?.close())
       return closing
     }
   }
@@ -77,7 +86,9 @@ function createStore (db: DatabaseSync, { now, retentionMs, onFault = () => {} }
 
 type OnFault = (error: unknown) => void
 
-function createTransaction (db: DatabaseSync, positions: Positions, patches: RunPatches, onFault: OnFault): Transaction {
+interface TransactionParts { db: DatabaseSync, positions: Positions, patches: RunPatches, segments: Segments, onFault: OnFault }
+
+function createTransaction ({ db, positions, patches, segments, onFault }: TransactionParts): Transaction {
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const rollback = db.prepare('ROLLBACK')
@@ -85,10 +96,12 @@ function createTransaction (db: DatabaseSync, positions: Positions, patches: Run
     begin: () => { begin.run() },
     commit () {
       patches.flush()
+      segments.forget()
       commit.run()
     },
     rollback () {
       patches.forget()
+      segments.forget()
       positions.forget()
       if (db.isTransaction) rollback.run()
     },
@@ -97,10 +110,13 @@ function createTransaction (db: DatabaseSync, positions: Positions, patches: Run
   }
 }
 
-/** The write-ahead log goes into the file; where that fails it stays beside it, and the next start reads it. */
-function closeDatabase (db: DatabaseSync, onFault: OnFault): void {
+/**
+ * The write-ahead log goes into the file; where that fails it stays beside it, and the next start reads it. One that could not
+ * be flushed is not read here: the next start checks each of its pages.
+ */
+function closeDatabase (db: DatabaseSync, { lost }: Durability, onFault: OnFault): void {
   try {
-    db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    if (!lost) db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   } catch (error) {
     onFault(error)
   } finally {

@@ -41,8 +41,8 @@ function readEvent (fields: Fields, fail: Fail): SessionEvent {
   const data = { ...fields.data as Record<string, unknown> }
   delete data.wire
   if (typeof data.deadline === 'string') data.deadline = Date.parse(data.deadline)
-  const unplain = plainJsonFault(data, '/data')
-  if (unplain) throw fail(`${unplain.pointer}: ${unplain.reason}`)
+  const unplain = plainJsonFault(data)
+  if (unplain) throw fail(`/data${unplain.pointer}: ${unplain.reason}`)
   return { type, seq: fields.seq, time: fields.time, data } as SessionEvent
 }
 

@@ -84,6 +84,7 @@ export const DATA_SHAPES: Record<EventType, Shape> = {
     runId: string, toolCallId: optional(string), stopReason: oneOf('completed', 'aborted', 'error', 'max-tokens', 'refusal')
   }),
   'run/cancel': record,
+  'run/message': record,
   'run/resumed': record,
   'run/retry': record,
   'run/structured': record,

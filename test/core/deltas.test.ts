@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { DeltaFeed, type Delta, type DeltaKind, type DeltaPlace, type SnapshotPart } from '../../src/core/deltas.ts'
 
-/** A reader as http-api.md 6.2 tells one to be: a snapshot replaces what it has, deltas are added. */
+/** A reader as http-api.md 6.2 tells one to be: it watches, a snapshot replaces what it has, deltas are added. */
 function reader (feed: DeltaFeed) {
+  feed.onChange(() => {})
   let place: DeltaPlace | undefined
   let parts: SnapshotPart[] = []
   const add = ({ kind, text, toolCallId }: Delta): void => {
@@ -159,6 +160,31 @@ test('6.2 a snapshot is the moment it was taken: what is written later does not 
   const taken = feed.since(undefined)
   feed.push('text', 'b')
   expect(taken?.snapshot?.parts).toEqual([{ kind: 'text', text: 'a' }])
+})
+
+test('6.2 a reader that saw another message before gets an empty snapshot and each delta, so many at a time as it takes', () => {
+  const feed = new DeltaFeed()
+  const before = feed.join()
+  feed.onChange(() => {})
+  feed.begin(1, 1)
+  for (const text of ['a', 'b', 'c']) feed.push('text', text)
+  expect(feed.join()).toBeUndefined()
+  const first = feed.since(before, 2)
+  expect(first?.snapshot).toEqual({ step: 1, attempt: 1, index: -1, parts: [] })
+  expect(first?.deltas.map(({ index }) => index)).toEqual([0, 1])
+  const second = feed.since(first?.place, 2)
+  expect([second?.snapshot, second?.deltas.map(({ index }) => index)]).toEqual([undefined, [2]])
+  expect(feed.since(second?.place, 2)).toBeUndefined()
+})
+
+test('6.4 deltas that nobody watches are not kept: who comes then gets a snapshot', () => {
+  const feed = new DeltaFeed()
+  const stop = feed.onChange(() => {})
+  feed.begin(1, 1)
+  feed.push('text', 'a')
+  stop()
+  feed.push('text', 'b')
+  expect(feed.since({ step: 1, attempt: 1, index: -1 })).toMatchObject({ snapshot: { index: 1, parts: [{ text: 'ab' }] }, deltas: [] })
 })
 
 test('readers are woken by each piece and each attempt until they stop listening', () => {

@@ -56,9 +56,12 @@ test('every route is documented, and nothing else', async ({ onTestFinished }) =
     expect(app.hasRoute({ method: method as 'GET', url: path.replaceAll(/\{(\w+)\}/g, ':$1') })).toBe(true)
   }
   const expected = [
-    'POST /v1/runs', 'GET /v1/runs', 'GET /v1/runs/{id}', 'GET /v1/runs/{id}/result', 'POST /v1/runs/{id}/cancel', 'POST /v1/runs/cancel',
-    'DELETE /v1/runs/{id}', 'GET /v1/runs/{id}/events', 'GET /v1/runs/{id}/tree', 'POST /v1/runs/{id}/tool-results', 'POST /v1/sessions',
-    'GET /v1/sessions/{id}', 'DELETE /v1/sessions/{id}', 'POST /v1/sessions/{id}/messages', 'GET /v1/providers', 'GET /v1/tools', 'GET /v1/models',
+    'POST /v1/runs', 'GET /v1/runs', 'GET /v1/runs/{id}', 'GET /v1/runs/{id}/result', 'POST /v1/runs/{id}/cancel',
+    'POST /v1/runs/cancel',
+    'DELETE /v1/runs/{id}', 'GET /v1/runs/{id}/events', 'GET /v1/runs/{id}/tree', 'POST /v1/runs/{id}/tool-results',
+    'POST /v1/sessions',
+    'GET /v1/sessions/{id}', 'DELETE /v1/sessions/{id}', 'POST /v1/sessions/{id}/messages', 'GET /v1/providers',
+    'GET /v1/tools', 'GET /v1/models',
     'GET /v1/agents', 'GET /v1', 'GET /healthz', 'GET /readyz', 'GET /metrics'
   ]
   expect(documented.toSorted()).toEqual(expected.toSorted())

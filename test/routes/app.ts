@@ -59,7 +59,7 @@ export function problem (response: LightMyRequestResponse, status: number, code:
       content: [
         {
           type: 'text',
-          text: status === 401 || status === 403 || status >= 500 ? 'Error: subagent service unavailable' : `Error: ${body['detail'] as string}`
+          text: `Error: ${[401, 403].includes(status) || status >= 500 ? 'subagent service unavailable' : String(body['detail'])}`
         }
       ]
     }

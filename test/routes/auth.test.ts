@@ -11,7 +11,7 @@ const KEYS: Record<string, KeyEntry> = {
   small: { id: 'small', tenant: 'b', scopes: ['read', 'write'], limits: { bodyBytes: 30 } }
 }
 const keys = { find: (bearer: string) => Object.hasOwn(KEYS, bearer) ? KEYS[bearer] : undefined }
-const metrics = { contentType: 'text/plain; version=0.0.4', text: async () => 'up 1\n' }
+const metrics = { contentType: 'text/plain; version=0.0.4', text: async () => 'up 1\n', httpRequest: () => {} }
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 
 test.for<[method: string, url: string, key: string | undefined, status: number]>([

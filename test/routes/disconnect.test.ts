@@ -113,7 +113,7 @@ test('3 a client that leaves a result?wait harms no run', async ({ onTestFinishe
   expect(cancelled()).toBe(0)
 })
 
-test('3 a client that leaves a streaming start cancels its run, one that leaves an events stream does not', async ({ onTestFinished }) => {
+test('3 leaving a streaming start cancels its run, leaving an events stream does not', async ({ onTestFinished }) => {
   const { app, runs, lost, cancelled } = createWaiting(onTestFinished)
   const endings: Promise<void>[] = []
   runs.override.stream = async (_caller, _id, { signal }) => {

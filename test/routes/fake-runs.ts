@@ -70,7 +70,7 @@ export function createFakeRuns (): FakeRuns {
     async cancelMany () { return 3 },
     async disconnected () {},
     async dispose () {},
-    async answerTools (_caller: Caller, _id: string, _answers: ToolAnswer[]) { return fake.run },
+    async answerTools (_caller: Caller, _id: string, _answers: ToolAnswer[]) { return { run: fake.run, replayed: fake.replayed } },
     async eventPage () { return { events: [], after: null, settled: false } },
     async stream () { return { ended: false as const, items: (async function * (): AsyncGenerator<StreamItem[]> {})() } },
     async createSession () { return { session: session(RUN_ID), replayed: false } },

@@ -37,7 +37,7 @@ test('5.5 each code has the status of the table, and no other code has one', () 
   expect(REFUSAL_CODES.toSorted()).toEqual(table.map(([code]) => code).toSorted())
 })
 
-test.for(REFUSAL_CODES)('5.1 a start refused with %s answers a problem that a host can relay', async (code, { onTestFinished }) => {
+test.for(REFUSAL_CODES)('5.1 a start refused with %s can be relayed', async (code, { onTestFinished }) => {
   const { start, runs } = createApp(onTestFinished)
   runs.override.start = async () => { throw new Refusal(code, `why ${code}`, { retryAfter: 2.1, allow: 'GET' }) }
   const answer = await start({ task: 'a', format: 'openai-chat', toolCallId: 'c1' })

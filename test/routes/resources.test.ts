@@ -75,7 +75,8 @@ test('the list\'s filters reach the application', async ({ onTestFinished }) => 
   const { send, runs } = createApp(onTestFinished)
   const answer = await send(
     'GET',
-    '/v1/runs?status=running&status=waiting&stopReason=error&provider=p&parent=A&root=b&label=l&metadata.k=v&metadata.__proto__=w&createdAfter=2023-11-14T22:13:20Z&settledAfter=2023-11-14T23:13:20%2B01:00&limit=7&cursor=z'
+    '/v1/runs?status=running&status=waiting&stopReason=error&provider=p&parent=A&root=b&label=l&limit=7&cursor=z' +
+    '&metadata.k=v&metadata.__proto__=w&createdAfter=2023-11-14T22:13:20Z&settledAfter=2023-11-14T23:13:20%2B01:00'
   )
   expect(answer.json()).toMatchObject({ runs: [{ id: RUN_ID }], nextCursor: null })
   const [filter, page] = (runs.asked[0] as Asked).args as [Record<string, unknown>, unknown]
@@ -116,7 +117,7 @@ test('7.2 tool results go as blocks, all or nothing', async ({ onTestFinished })
       )
     ).statusCode
   ).toBe(200)
-  expect(runs.asked[0]?.args).toEqual(
+  expect(runs.asked[0]?.args.slice(0, 2)).toEqual(
     [
       'x',
       [{ toolCallId: 'a', content: [text('text')], isError: false }, { toolCallId: 'b', content: [text('t')], isError: true }]
@@ -146,11 +147,21 @@ test('2.2 tool results wait as a start does', async ({ onTestFinished }) => {
   expect(answer.json()).toMatchObject({ status: 'settled', result: { stopReason: 'completed' } })
 })
 
+test('2.4 tool results take a key, and say when an answer is an earlier one', async ({ onTestFinished }) => {
+  const { send, runs } = createApp(onTestFinished)
+  runs.replayed = true
+  const body = { results: [{ toolCallId: 'a', content: 'b' }] }
+  const answer = await send('POST', '/v1/runs/x/tool-results', body, { 'idempotency-key': 'k' })
+  expect([answer.statusCode, answer.headers['idempotency-replayed']]).toEqual([200, 'true'])
+  expect(runs.asked[0]?.args[2]).toEqual({ key: 'k', bodyHash: expect.stringMatching(/^[0-9a-f]{64}$/) })
+})
+
 test('sessions are kept, read, grown and forgotten', async ({ onTestFinished }) => {
   const { send, runs } = createApp(onTestFinished)
   const made = await send(
     'POST', '/v1/sessions',
-    '{"transcript":{"format":"openai-chat","messages":[{"role":"user","content":"a" }]},"model":"m","delegationDepth":"2","cwd":"/x"}',
+    '{"transcript":{"format":"openai-chat","messages":[{"role":"user","content":"a" }]},' +
+      '"model":"m","delegationDepth":"2","cwd":"/x"}',
     { 'idempotency-key': 'k' }
   )
   expect([made.statusCode, made.headers['location'], made.json()]).toEqual(
@@ -205,13 +216,25 @@ test('health is alive; readiness says why not', async ({ onTestFinished }) => {
   expect(runs.asked).toEqual([])
 })
 
-test('metrics are served where they are kept', async ({ onTestFinished }) => {
+test('metrics are served where they are kept, and count requests by the pattern of their path', async ({ onTestFinished }) => {
   problem(await createApp(onTestFinished).send('GET', '/metrics'), 404, 'NOT_FOUND')
-  const { send } = createApp(
-    onTestFinished, { metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'up 1\n' } }
-  )
+  const counted: object[] = []
+  const { send } = createApp(onTestFinished, {
+    metrics: {
+      contentType: 'text/plain; version=0.0.4',
+      text: async () => 'up 1\n',
+      httpRequest: (request) => { counted.push(request) }
+    }
+  })
   const answer = await send('GET', '/metrics')
   expect([answer.headers['content-type'], answer.body]).toEqual(['text/plain; version=0.0.4', 'up 1\n'])
+  await send('GET', '/v1/runs/some-id/tree')
+  await send('POST', '/some/other/path', {})
+  expect(counted).toEqual([
+    { route: '/metrics', method: 'GET', status: 200, seconds: expect.any(Number) },
+    { route: '/v1/runs/:id/tree', method: 'GET', status: 200, seconds: expect.any(Number) },
+    { route: 'unknown', method: 'POST', status: 404, seconds: expect.any(Number) }
+  ])
 })
 
 test('the documentation is served from here, and can load nothing from elsewhere', async ({ onTestFinished }) => {

@@ -28,7 +28,8 @@ test('everything a start can say reaches the application', async ({ onTestFinish
     agentOptions: {
       model: 'm', maxTokens: 5, temperature: 0, script: [{ say: 'x' }]
     }, toolFilter: { allow: [] }, tools: [{ name: 't' }],
-    outputSchema: { type: 'object' }, limits: { steps: 2 }, toolCallId: 'c', toolName: 'd', format: 'ai-sdk', metadata: { k: 'v' }, codeMode: 'native'
+    outputSchema: { type: 'object' }, limits: { steps: 2 }, toolCallId: 'c', toolName: 'd', format: 'ai-sdk',
+    metadata: { k: 'v' }, codeMode: 'native'
   })
   expect(runs.input).toStrictEqual({
     provider: 'fork', id: RUN_ID, task: [text('a'), image], label: 'l', parent: { runId: RUN_ID }, maxDepth: 3, persona: 'p',

@@ -100,8 +100,10 @@ test('an absent maxDepth stays absent', async ({ onTestFinished }) => {
 
 test('4.2 transcripts and provider options go on as the texts that were sent', async ({ onTestFinished }) => {
   const { start, runs } = createApp(onTestFinished)
-  const body = '{"provider":"fork","task":"a","agentOptions":{"providerOptions":{"z":1.0, "a":9007199254740993}},"parent":{"transcript":{"format":"anthropic",' +
-    '"system":[ {"type":"text","text":"s"} ],"tools":[{"10":1,"2":2}],"messages":[{"role":"user", "content":"\\u0041"},{"n":1e2}]}}}'
+  const body = '{"provider":"fork","task":"a","agentOptions":{"providerOptions":{"z":1.0, "a":9007199254740993}},' +
+    '"parent":{"transcript":{"format":"anthropic",' +
+    '"system":[ {"type":"text","text":"s"} ],"tools":[{"10":1,"2":2}],' +
+    '"messages":[{"role":"user", "content":"\\u0041"},{"n":1e2}]}}}'
   expect((await start(body)).statusCode).toBe(201)
   expect(runs.input.agentOptions?.providerOptions).toBe('{"z":1.0, "a":9007199254740993}')
   expect(runs.input.parent).toEqual({

@@ -32,6 +32,17 @@ export function describeForks (name: string, newStore: NewStore): void {
       expect(await store.readEvents(grandchild.segment, 0)).toEqual(at(0, turn(1)))
     })
 
+    test('3.5 turns that a parent completed after the fork are none of the fork', async () => {
+      const store = await newStore()
+      const parent = await publish(store)
+      await append(store, parent, 0, turn(1))
+      const child = await publish(store, { run: childOf(parent), seed: { segment: parent.segment, length: 3 } })
+      await append(store, parent, 3, turn(2))
+      await append(store, child, 3, [said('a'), said('b'), said('c'), said('d'), ...turn(2)])
+      const grandchild = await publish(store, { run: childOf(child), seed: { segment: child.segment, length: 7 } })
+      expect(await store.getSession(T, grandchild.sessionId)).toMatchObject({ length: 7, completedLength: 3, turns: 1 })
+    })
+
     test('3.4 an empty seed is no seed', async () => {
       const store = await newStore()
       const parent = await publish(store)

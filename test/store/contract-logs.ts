@@ -12,7 +12,7 @@ export function describeLogs (name: string, newStore: NewStore): void {
         said('NUL \0, lone \ud800, \udfff, quote \', emoji \u{1f600}, \u2028'),
         {
           type: 'tool/call',
-          data: { toolCallId: 'c', name: 't', input: { b: 1, a: [1e21, 0.1, null, {}], 2: '' }, executor: 'host', idempotent: false }
+          data: { toolCallId: 'c', name: 't', input: { b: 1, a: [1e21, 0.1, {}], 2: '' }, executor: 'host', idempotent: true }
         },
         { type: 'run/structured', data: { toolCallId: 'c', value: JSON.parse('{"__proto__":{"constructor":1}}') as never } }
       ]

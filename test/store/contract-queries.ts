@@ -76,8 +76,8 @@ export function describeQueries (name: string, newStore: NewStore): void {
     test('a rare match far back in a long list is found', async () => {
       const store = await newStore()
       const rare = await publish(store, { run: { createdAt: 0, label: 'rare' } })
-      const common = Array.from({ length: 11_000 }, async (_, i) => publish(store, { run: { createdAt: 1 + Math.floor(i / 3000) } }))
-      await Promise.all(common)
+      const times = Array.from({ length: 11_000 }, (_, i) => 1 + Math.floor(i / 3000))
+      await Promise.all(times.map(async (createdAt) => publish(store, { run: { createdAt } })))
       expect(await listed(store, { label: 'rare' })).toEqual([rare.id])
       expect(await listed(store, { label: 'rare', createdAfter: 0 })).toEqual([])
       expect(new Set(await listed(store, { provider: 'spawn' }, 12_000)).size).toBe(11_001)

@@ -40,6 +40,18 @@ export function describeRetention (name: string, newStore: NewStore): void {
       await refused(append(store, run, 1, [said('late')]), 'SESSION_NOT_FOUND')
     })
 
+    test('a log that loses its owner between two appends of one moment takes the first alone', async () => {
+      const store = await newStore()
+      const run = await publish(store)
+      const fork = await publish(store, { run: childOf(run), seed: { events: turn(1) } })
+      await Promise.all([
+        append(store, fork, 3, [said('early')]),
+        store.deleteSession(T, fork.sessionId),
+        refused(append(store, fork, 4, [said('late')]), 'SESSION_NOT_FOUND')
+      ])
+      expect(await store.readEvents(fork.segment, 0)).toEqual([])
+    })
+
     test('3.7 forks outlive what they were forked from, in any order of deletion', async () => {
       const store = await newStore()
       const parent = await publish(store)

@@ -10,9 +10,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Store } from '../../src/core/store.ts'
+import { openDatabase } from '../../src/store/connection.ts'
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/store/sqlite.ts'
 import { storeContract } from './contract.ts'
-import { append, at, childOf, publish, refused, said, settle, T, turn } from './support.ts'
+import { append, at, childOf, hostSession, publish, refused, said, settle, T, turn } from './support.ts'
 
 const newFolder = (): string => {
   const folder = mkdtempSync(join(tmpdir(), 'store-'))
@@ -102,6 +103,15 @@ test('8.2 a second process on the same file refuses to start, and may once the f
   child.kill('SIGKILL')
   await once(child, 'exit')
   await open(path)
+})
+
+test('the log is flushed by the store, checkpoints by SQLite, and one process has the file', () => {
+  const db = openDatabase(newPath())
+  const pragma = (name: string): unknown => db.prepare(`PRAGMA ${name}`).get()
+  expect(pragma('journal_mode')).toEqual({ journal_mode: 'wal' })
+  expect(pragma('synchronous')).toEqual({ synchronous: 1 })
+  expect(pragma('locking_mode')).toEqual({ locking_mode: 'exclusive' })
+  db.close()
 })
 
 test('a second store in this process refuses too', async () => {
@@ -210,6 +220,37 @@ test('3.7 bytes stay while a fork refers to them, not longer, and nothing is lef
   await store.close()
 })
 
+test('3.7 a fork of a fork refers to the log that holds the events: what lies between them can go', async () => {
+  const path = newPath()
+  const store = await openSqliteStore({ path, now: () => 1 })
+  const parent = await publish(store)
+  await append(store, parent, 0, turn(1))
+  const between = await publish(store, { run: childOf(parent), seed: { segment: parent.segment, length: 3 } })
+  const fork = await publish(store, { run: childOf(between), seed: { segment: between.segment, length: 3 } })
+  await settle(store, between, 3)
+  await store.deleteRuns(T, [between.id])
+  await store.sweep(0)
+  expect(await store.readEvents(fork.segment, 0)).toHaveLength(3)
+  await store.close()
+  expect(rowsOf(path)).toMatchObject({ segments: 2, events: 3, garbage: 0 })
+})
+
+test('6.1 the one order goes on after a restart, also when the first write of all failed', async () => {
+  const path = newPath()
+  const first = await openSqliteStore({ path, now: () => 1, maxBytes: 500_000 })
+  await refused(first.createSession(hostSession({ events: [...turn(1), said('x'.repeat(600_000))] })), 'STORE_UNAVAILABLE')
+  const run = await publish(first)
+  await append(first, run, 0, turn(1))
+  await first.close()
+  const second = await open(path)
+  const other = await publish(second)
+  await append(second, run, 3, turn(2))
+  expect(other.segment).toBeGreaterThan(run.segment)
+  expect((await second.readTree(T, run.id, 0, 10)).map(({ event }) => event.seq)).toEqual([0, 1, 2, 3, 4, 5])
+  const order = (await second.readTree(T, run.id, 0, 10)).map(({ pos }) => pos)
+  expect(order).toEqual(order.toSorted((a, b) => a - b))
+})
+
 test('a full disk fails the batch, skips nothing of a log, and is no full disk any more once there is room', async () => {
   const faults: unknown[] = []
   const store = await open(newPath(), { maxBytes: 1_000_000, onFault: (error) => faults.push(error) })
@@ -219,20 +260,21 @@ test('a full disk fails the batch, skips nothing of a log, and is no full disk a
   const run = await publish(store)
   const big = (seq: number): ReturnType<typeof at> => at(seq, [said('y'.repeat(700_000))])
   const outcomes = await Promise.allSettled([
-    store.append({ segment: run.segment, events: big(0), run: { tenant: T, id: run.id, patch: { startedAt: 1 } } }),
-    store.patchRun(T, run.id, { notices: ['n'] })
+    store.patchRun(T, run.id, { notices: ['n'] }),
+    store.append({ segment: run.segment, events: big(0), run: { tenant: T, id: run.id, patch: { startedAt: 1 } } })
   ])
   const reason = { code: 'STORE_UNAVAILABLE', context: { retryAfter: 5 } }
   expect(outcomes).toMatchObject([{ reason }, { reason }])
   expect(faults).toMatchObject([{ message: expect.stringContaining('full') as string }])
   await refused(append(store, run, 1, [said('z')]), 'STORE_UNAVAILABLE')
+  await refused(append(store, run, 0, [said('z')], { notices: ['y'.repeat(700_000)] }), 'STORE_UNAVAILABLE')
   expect(await store.readEvents(run.segment, 0)).toEqual([])
   expect(await store.getRun(T, run.id)).toMatchObject({ startedAt: null, notices: [] })
   await store.deleteRuns(T, [old.id])
   await store.sweep(0)
   await store.append({ segment: run.segment, events: big(0) })
   await append(store, run, 1, [said('z')])
-  expect(faults).toHaveLength(1)
+  expect(faults).toHaveLength(2)
 })
 
 test('a damaged page is a store that fails, told with its cause, not an answer', async () => {

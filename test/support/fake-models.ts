@@ -11,6 +11,6 @@ export function echo ({ json }: Pick<FakeRequest, 'json'>): FakeReply {
 
 if (import.meta.main) {
   const server = await startFakeModelServer(undefined, { answer: echo, port: 9090 })
-  console.log(`fake models listen on ${server.url}; in another shell:`)
-  console.log(`OPENAI_BASE_URL=${server.openaiUrl} ANTHROPIC_BASE_URL=${server.anthropicUrl} npm start`)
+  process.stdout.write(`fake models listen on ${server.url}; in another shell:\n` +
+    `OPENAI_BASE_URL=${server.openaiUrl} ANTHROPIC_BASE_URL=${server.anthropicUrl} npm start\n`)
 }

@@ -88,6 +88,7 @@ CREATE TABLE sessions (
   format TEXT,
   metadata TEXT NOT NULL,
   tail TEXT NOT NULL,
+  losses TEXT NOT NULL DEFAULT '[]',
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_touched ON sessions (touched_at) WHERE registered = 1;

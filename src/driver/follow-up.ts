@@ -1,0 +1,44 @@
+import { noUsage } from '../core/events.ts'
+import type { FollowUp, SubagentRun } from '../core/provider.ts'
+import type { RunRecord, RunSpec } from '../core/run.ts'
+import { buildAgent, type CaptureHooks } from './agent.ts'
+import { ChildRun } from './child-run.ts'
+import { checkNotAborted, CreationTransaction } from './creation.ts'
+import { announce, type DriverOptions } from './options.ts'
+import { headerOf } from './publication.ts'
+
+/** A new run on a settled one's session, built and published as a start is (http-api.md 7.3). Its limits and contract are its own. */
+export async function continueRun (options: DriverOptions, { previous, spec, id, content, signal, idempotency }: FollowUp): Promise<SubagentRun> {
+  checkNotAborted(signal)
+  const creation = new CreationTransaction(id, signal)
+  try {
+    const next: RunSpec = { ...spec, prompt: content }
+    delete next.delegation
+    const capture: CaptureHooks = { onCapture: () => {} }
+    const setup = await creation.step(() => buildAgent(options, next, { onCapture: (...args) => capture.onCapture(...args) }))
+    const slot = await creation.step(() => options.reserve(false), (reserved) => reserved.release())
+    const { store } = options
+    const own = await creation.step(() => store.readEvents(previous.segment, previous.seed.events))
+    const header = await creation.step(async () => (await store.getSession(previous.tenant, previous.sessionId))?.header ?? headerOf(previous, next))
+    const record = laterRecord(options, previous, id, !slot.free)
+    creation.check()
+    const place = await store.publish({ run: record, spec: next, header, ...(idempotency ? { idempotency } : {}) })
+    const run = new ChildRun(options, { record: { ...record, ...place }, spec: next, setup, slot, capture, header, own })
+    announce(options, run)
+    creation.detach()
+    run.begin(signal)
+    return run
+  } catch (error) {
+    for (const failure of await creation.rollback()) options.onFault('rollback of a follow-up failed', failure, { runId: id })
+    throw error
+  }
+}
+
+function laterRecord (options: DriverOptions, previous: RunRecord, id: string, queued: boolean): Omit<RunRecord, 'segment' | 'firstSeq'> {
+  const createdAt = options.now()
+  return {
+    ...previous, id, continues: previous.id, rootId: previous.parentRunId === null ? id : previous.rootId,
+    status: queued ? 'queued' : 'running', stopReason: null, error: null, createdAt, startedAt: queued ? null : createdAt,
+    settledAt: null, expiresAt: null, cancel: null, usage: noUsage(), pendingToolCalls: [], result: null
+  }
+}

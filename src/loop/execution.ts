@@ -1,0 +1,40 @@
+import { messageOf } from '../core/errors.ts'
+import { plainJsonFault } from '../core/json.ts'
+import { toolError, type Tool, type ToolOutcome } from '../core/tool.ts'
+import type { Agent, Execution } from './agent.ts'
+
+/**
+ * Executes a service tool under the run's signal and `limits.toolTimeoutMs`. A tool that throws, ignores its signal or answers
+ * what no log can hold gives an error result; it holds up nobody, and no listener or timer of it stays.
+ */
+export async function executeTool (agent: Agent, tool: Tool, execution: Execution, signal: AbortSignal): Promise<ToolOutcome> {
+  const ms = agent.limits.toolTimeoutMs
+  const controller = new AbortController()
+  const ended = Promise.withResolvers<ToolOutcome>()
+  const end = (reason: unknown, why: string): void => {
+    if (!tool.delegates) ended.resolve(toolError(why))
+    controller.abort(reason)
+  }
+  const onAbort = (): void => end(signal.reason, 'tool call aborted')
+  const onTimeout = (): void => end(new DOMException(`${ms} ms are over`, 'TimeoutError'), `tool call timed out after ${ms} ms`)
+  const timer = ms === undefined || tool.delegates ? undefined : setTimeout(onTimeout, ms)
+  signal.addEventListener('abort', onAbort)
+  const { toolCallId, input } = execution
+  const { runId, tenant } = agent
+  try {
+    const work = tool.execute(input, { toolCallId, execution, runId, tenant, signal: controller.signal })
+    return await Promise.race([ended.promise, work.then(kept)])
+  } catch (error) {
+    return toolError(messageOf(error))
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** The outcome, if a log can hold it. */
+function kept ({ content, isError, structured }: ToolOutcome): ToolOutcome {
+  const outcome: ToolOutcome = { content, isError, ...(structured === undefined ? {} : { structured }) }
+  const fault = plainJsonFault(outcome)
+  return fault ? toolError(`the tool answered what is not plain JSON, at "${fault.pointer}": ${fault.reason}`) : outcome
+}

@@ -1,0 +1,75 @@
+import { refuse } from '../core/errors.ts'
+import type { Block } from '../core/events.ts'
+import type { Caller, Key, RunView } from './api.ts'
+import { findRun, leftToNextStart, viewOf, type RunsContext } from './context.ts'
+import { createOnce } from './once.ts'
+import { createStarting } from './starting.ts'
+
+export type Sent = { messageId: string, replayed: boolean } | { run: RunView, replayed: boolean }
+export interface MessageInput { content: Block[], mode: 'steer' | 'follow-up' }
+type SendMessage = (caller: Caller, id: string, input: MessageInput, options: { signal: AbortSignal, key?: Key }) => Promise<Sent>
+type RouteKey = Key & { route: string }
+
+/** Steers a run under way, or goes on with a settled one's session in a new run (http-api.md 7.3). */
+export function createSendMessage (context: RunsContext): SendMessage {
+  const once = createOnce<Sent>()
+  return async (caller, id, input, { signal, key }) => {
+    const route = `POST /v1/runs/${id}/messages`
+    const send = async (bound?: RouteKey): Promise<Sent> => input.mode === 'steer'
+      ? await steer(context, caller, id, input.content, bound)
+      : { run: await followUp(context, caller, id, input.content, signal, bound), replayed: false }
+    if (!key) return await send()
+    const work = async (): Promise<Sent> => await replay(context, caller, { ...key, route }, input) ?? await send({ ...key, route })
+    const { value, shared } = await once(JSON.stringify([caller.tenant, route]), key, work)
+    return shared ? { ...value, replayed: true } : value
+  }
+}
+
+/** What the key made before: a message, or a run. */
+async function replay (context: RunsContext, caller: Caller, { route, key, bodyHash }: RouteKey, { mode }: MessageInput): Promise<Sent | undefined> {
+  const known = await context.store.findIdempotency(caller.tenant, route, key)
+  if (!known) return undefined
+  if (known.bodyHash !== bodyHash) throw refuse('IDEMPOTENCY_MISMATCH')
+  if (mode === 'steer') return { messageId: known.subject, replayed: true }
+  const record = await context.store.getRun(caller.tenant, known.subject)
+  return record && { run: await viewOf(context, record), replayed: true }
+}
+
+/** Hands a message to the run's next step. Throws `RUN_SETTLED` once no step follows. */
+async function steer (context: RunsContext, caller: Caller, id: string, content: Block[], key?: RouteKey): Promise<Sent> {
+  const record = await findRun(context, caller, id)
+  const live = context.registry.live(caller.tenant, id)
+  if (!live) throw record.status === 'settled' ? refuse('RUN_SETTLED', { id }) : leftToNextStart(context)
+  const messageId = live.accept(content, 'host')
+  // In the tick of the message: it and the key share a commit.
+  const idempotency = key && { tenant: caller.tenant, subject: messageId, ...key }
+  await Promise.all([
+    live.log.durable(),
+    idempotency && context.store.append({ segment: record.segment, events: [], idempotency })
+  ])
+  return { messageId, replayed: false }
+}
+
+/** Throws `SESSION_CONFLICT` while a run of the session is open: one wins, the other is told. */
+async function followUp (context: RunsContext, caller: Caller, id: string, content: Block[], signal: AbortSignal, key?: RouteKey): Promise<RunView> {
+  const previous = await findRun(context, caller, id)
+  if (previous.status !== 'settled') {
+    throw refuse('SESSION_CONFLICT', { detail: `run "${id}" is not settled: steer it, or wait for its result` })
+  }
+  const spec = await context.store.getSpec(caller.tenant, id)
+  const provider = context.providers.get(previous.provider)
+  if (!spec || !provider) throw refuse('NO_PROVIDER', { name: previous.provider })
+  if (!provider.followUp) throw refuse('UNSUPPORTED_CAPABILITY', { name: previous.provider, capability: 'follow-up' })
+  if (!context.accepting()) throw refuse('SHUTTING_DOWN', { retryAfter: 5 })
+  const start = createStarting(caller.tenant, context.newId(), previous.parentRunId === null ? undefined : { runId: previous.parentRunId }, signal)
+  context.registry.begin(start)
+  try {
+    if (previous.parentRunId !== null) context.registry.join(start, previous.rootId)
+    const run = await provider.followUp({ previous, spec, id: start.id, content, signal: start.signal, ...(key ? { idempotency: key } : {}) })
+    await context.store.durable()
+    return await viewOf(context, await findRun(context, caller, run.id))
+  } finally {
+    start.end()
+    context.registry.end(start)
+  }
+}
