@@ -73,9 +73,9 @@ export interface EventMap {
   'user/message': { content: Block[], messageId?: string, wire?: Wire }
   'assistant/message': { content: AssistantPart[], usage: Usage, model: string, stop: ModelStop, wire?: Wire }
   /** The execution began (driver.md 2.7, 2.8): from here on the tool may have run. `deadline` in epoch ms, host calls only. */
-  'tool/call': { toolCallId: string, name: string, input: Json, executor: 'service' | 'host', idempotent: boolean, deadline?: number }
-  /** `ended`: a host call that got no answer, and why. */
-  'tool/result': { toolCallId: string, name: string, content: Block[], isError: boolean, structured?: Json, ended?: 'expired' | 'cancelled', wire?: Wire }
+  'tool/call': { toolCallId: string, name: string, input: Json, executor: 'service' | 'host', idempotent: boolean, deadline?: number, parent?: string }
+  /** `ended`: a host call that got no answer, and why. `parent`: the `run_code` call whose program made it; the model does not see it. */
+  'tool/result': { toolCallId: string, name: string, content: Block[], isError: boolean, structured?: Json, ended?: 'expired' | 'cancelled', parent?: string, wire?: Wire }
   'request/header': { system: SystemSection[], tools: ToolDefinition[], model: string | null, reason: 'first' | 'changed' | 'transcript' }
   'subagent/start': { runId: string, toolCallId?: string, label: string | null }
   'subagent/end': { runId: string, toolCallId?: string, stopReason: StopReason }

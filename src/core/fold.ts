@@ -1,4 +1,8 @@
+import { cutBlocks } from './cut.ts'
 import type { AssistantPart, Block, SessionEvent, SessionEventOf, SystemSection, ToolDefinition, Wire } from './events.ts'
+
+/** A longer result reaches the model cut, with a mark that says how much is missing; the log keeps it whole. */
+const MAX_RESULT_BYTES = 262_144
 
 /** What the model sees: a pure fold of the log (driver.md 2.6). Same log, same messages, in the same order. */
 export type ModelMessage =
@@ -36,7 +40,7 @@ class Fold {
         this.#assistant(event)
         return
       case 'tool/result':
-        this.#results.push(event)
+        if (event.data.parent === undefined) this.#results.push(event)
         return
       case 'step/end':
         this.#flushResults()
@@ -67,7 +71,7 @@ class Fold {
     if (this.#results.length === 0) return
     const imported = this.#results.some((result) => result.data.wire !== undefined)
     for (const { data: { toolCallId, name, content, isError, ...rest } } of imported ? this.#results : this.#inCallOrder()) {
-      this.#messages.push({ role: 'tool', toolCallId, name, content, isError, ...wireOf(rest) })
+      this.#messages.push({ role: 'tool', toolCallId, name, content: cutBlocks(content, MAX_RESULT_BYTES), isError, ...wireOf(rest) })
     }
     this.#results = []
   }

@@ -14,6 +14,8 @@ export interface Tool {
   readonly idempotent: boolean
   /** Waits for a run: it ends by itself soon after its signal aborts and is waited for then; the tool timeout is not its own. */
   readonly delegates?: boolean
+  /** Ends by itself soon after its signal aborts and is waited for then. */
+  readonly awaited?: boolean
   /** Runs alone among the calls of a message: earlier ones finish first, later ones wait (driver.md 9.6). */
   readonly barrier?: boolean
   /** Violations of the input schema, each naming its place; empty when valid. */

@@ -1,16 +1,16 @@
 import { messageOf, outcome, refuse } from '../core/errors.ts'
 import { DeltaFeed } from '../core/deltas.ts'
-import { noUsage, type Block, type NewEvent, type Outcome, type RunResult, type SessionEvent, type SessionHeader } from '../core/events.ts'
+import type { Block, NewEvent, Outcome, RunResult, SessionEvent, SessionHeader } from '../core/events.ts'
 import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
 import { SessionLog } from '../core/log.ts'
-import { tokensOf } from '../core/usage.ts'
 import type { SubagentRun } from '../core/provider.ts'
 import type { RunRecord, RunSpec } from '../core/run.ts'
-import { LimitReason, type Agent } from '../loop/agent.ts'
+import { LimitReason } from '../loop/agent.ts'
 import { HostDesk } from '../loop/host-desk.ts'
 import { runTurn } from '../loop/turn.ts'
-import type { AgentSetup, CaptureHooks } from './agent.ts'
+import type { AgentSetup, RunHooks } from './agent.ts'
 import type { DriverOptions, ReservedSlot } from './options.ts'
+import { agentOf } from './loop-agent.ts'
 import { createNews, type News } from './news.ts'
 import { createProjection, type Projection } from './projection.ts'
 import { readResult } from './result.ts'
@@ -20,10 +20,10 @@ import { readSeed } from './seed.ts'
 export interface ChildRunInit {
   record: RunRecord
   spec: RunSpec
-  /** The agent, or what the run settles with because none could be built. */
-  setup: AgentSetup | { failed: Outcome }
+  /** The agent; of a run that is taken up again, how to build it, or what the run settles with because none can be. */
+  setup: AgentSetup | ((signal: AbortSignal) => Promise<AgentSetup | { failed: Outcome }>)
   slot: ReservedSlot
-  capture: CaptureHooks
+  hooks: RunHooks
   header: SessionHeader
   /** Events of the session after its seed: earlier runs', and this one's where it is taken up again. */
   own?: SessionEvent[]
@@ -165,12 +165,13 @@ export class ChildRun implements LiveRun, SubagentRun {
   }
 
   async #run (loadedSeed: readonly SessionEvent[] | undefined): Promise<RunResult> {
-    const { setup, slot, own } = this.#init
+    const { slot, own } = this.#init
     const { signal } = this.#controller
     const resume = own && this.#init.resumed ? resumeEvents(this.#own()) : undefined
     if (resume) this.log.appendAll(resume.events)
     if (resume?.cancelled) this.#controller.abort(resume.cancelled)
     if (this.#own().some((event) => event.type === 'turn/end')) return this.#read()
+    const setup = typeof this.#init.setup === 'function' ? await this.#init.setup(signal) : this.#init.setup
     if ('failed' in setup) return this.#giveUp(setup.failed)
     if (resume?.settle) return this.#giveUp(resume.settle)
     if (!slot.free && this.projection.record.status !== 'waiting') await this.#acquireSlot(signal)
@@ -181,7 +182,8 @@ export class ChildRun implements LiveRun, SubagentRun {
     if (unsent && signal.aborted) return this.#read()
     if (seed) this.log.attachSeed(seed)
     const origin = this.projection.record.continues === null ? 'task' : 'message'
-    const turn = runTurn(this.#agent(setup), { origin, content: this.spec.prompt }, signal, (usage) => this.projection.patch({ usage }))
+    const turn = runTurn(agentOf(this.#options, this, this.#init, setup), { origin, content: this.spec.prompt }, signal, (usage) => this.projection.patch({ usage }))
+    this.#forgetStaleCalls()
     this.#underway.resolve(undefined)
     await turn
     return this.#read()
@@ -222,21 +224,11 @@ export class ChildRun implements LiveRun, SubagentRun {
     })
   }
 
-  #agent (setup: AgentSetup): Agent {
-    const { onModelCall, now, random, store } = this.#options
-    this.#init.capture.onCapture = ({ toolCallId }, value) => { this.log.append('run/structured', { toolCallId, value }) }
-    const { rootId } = this.projection.record
-    return {
-      runId: this.id, tenant: this.tenant, log: this.log, ownFrom: this.projection.record.firstSeq - this.log.seedLength, deltas: this.deltas,
-      model: setup.model, system: setup.system, tools: setup.tools, options: this.spec.agentOptions, limits: this.spec.limits,
-      host: this.hostCalls, slot: this.#init.slot, now, random,
-      treeTokens: async () => {
-        await this.log.durable()
-        return tokensOf((await store.treeUsage(this.tenant, [rootId])).get(rootId) ?? noUsage())
-      },
-      ...(setup.scope ? { scope: setup.scope } : {}),
-      ...(onModelCall ? { onModelCall } : {})
-    }
+  /** What a program was asking its host before a restart is asked no more. */
+  #forgetStaleCalls (): void {
+    const pendingToolCalls = this.hostCalls.pending()
+    const isStale = this.projection.record.pendingToolCalls.length > 0 && pendingToolCalls.length === 0
+    if (isStale) this.projection.patch({ pendingToolCalls, status: 'running' })
   }
 
   async #settle (result: RunResult): Promise<void> {

@@ -1,7 +1,7 @@
 import { noUsage } from '../core/events.ts'
 import type { FollowUp, SubagentRun } from '../core/provider.ts'
 import type { RunRecord, RunSpec } from '../core/run.ts'
-import { buildAgent, type CaptureHooks } from './agent.ts'
+import { buildAgent, createHooks } from './agent.ts'
 import { ChildRun } from './child-run.ts'
 import { checkNotAborted, CreationTransaction } from './creation.ts'
 import { announce, type DriverOptions } from './options.ts'
@@ -14,8 +14,8 @@ export async function continueRun (options: DriverOptions, { previous, spec, id,
   try {
     const next: RunSpec = { ...spec, prompt: content }
     delete next.delegation
-    const capture: CaptureHooks = { onCapture: () => {} }
-    const setup = await creation.step(() => buildAgent(options, next, { onCapture: (...args) => capture.onCapture(...args) }))
+    const hooks = createHooks()
+    const setup = await creation.step(() => buildAgent(options, next, hooks, signal))
     const slot = await creation.step(() => options.reserve(false), (reserved) => reserved.release())
     const { store } = options
     const own = await creation.step(() => store.readEvents(previous.segment, previous.seed.events))
@@ -23,7 +23,7 @@ export async function continueRun (options: DriverOptions, { previous, spec, id,
     const record = laterRecord(options, previous, id, !slot.free)
     creation.check()
     const place = await store.publish({ run: record, spec: next, header, ...(idempotency ? { idempotency } : {}) })
-    const run = new ChildRun(options, { record: { ...record, ...place }, spec: next, setup, slot, capture, header, own })
+    const run = new ChildRun(options, { record: { ...record, ...place }, spec: next, setup, slot, hooks, header, own })
     announce(options, run)
     creation.detach()
     run.begin(signal)

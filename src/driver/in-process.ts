@@ -1,15 +1,16 @@
 import { asMaxDepth, childDepth } from '../core/depth.ts'
 import { isRefusal, outcome } from '../core/errors.ts'
-import type { Outcome, SessionEvent } from '../core/events.ts'
+import type { Outcome } from '../core/events.ts'
 import type { FollowUp, Seed, SubagentRequest, SubagentRun } from '../core/provider.ts'
 import type { RunRecord, RunSpec } from '../core/run.ts'
-import { buildAgent, type AgentSetup, type CaptureHooks } from './agent.ts'
+import { buildAgent, createHooks, type AgentSetup } from './agent.ts'
 import { checkNotAborted, CreationTransaction } from './creation.ts'
 import { ChildRun } from './child-run.ts'
 import { continueRun } from './follow-up.ts'
 import { tighterLimits } from './limits.ts'
 import { announce, type DriverOptions, type ReservedSlot } from './options.ts'
 import { headerOf, publicationOf } from './publication.ts'
+import { capturedValue } from './structured-output.ts'
 
 export interface InProcessRunOptions { seed?: Seed, provider: string }
 
@@ -36,13 +37,13 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
       const creation = new CreationTransaction(id, request.signal)
       try {
         const spec = specOf(options, request, seed, depth)
-        const capture: CaptureHooks = { onCapture: () => {} }
-        const setup = await creation.step(() => buildAgent(options, spec, { onCapture: (...args) => capture.onCapture(...args) }))
+        const hooks = createHooks()
+        const setup = await creation.step(() => buildAgent(options, spec, hooks, request.signal))
         const slot = await creation.step(() => slotOf(options, spec, false), (reserved) => reserved.release())
         const { publication, record } = publicationOf(options, request, { id, provider, spec, setup, seed, queued: !slot.free })
         creation.check()
         const place = await options.store.publish(publication)
-        const run = new ChildRun(options, { record: { ...record, ...place }, spec, setup, slot, capture, header: publication.header })
+        const run = new ChildRun(options, { record: { ...record, ...place }, spec, setup, slot, hooks, header: publication.header })
         announce(options, run)
         creation.detach()
         run.begin(request.signal, seed?.loaded)
@@ -57,9 +58,10 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
       const { store } = options
       const own = await store.readEvents(record.segment, record.seed.events)
       const header = (await store.getSession(record.tenant, record.sessionId))?.header ?? headerOf(record, spec)
-      const capture: CaptureHooks = { onCapture: () => {} }
-      const setup = setupOf(options, record, () => buildAgent(options, spec, restoredCapture(capture, own)))
-      const run = new ChildRun(options, { record, spec, slot: slotOf(options, spec, true), capture, header, own, resumed: true, setup })
+      const captured = capturedValue(own)
+      const hooks = { ...createHooks(), ...(captured ? { captured: captured.value } : {}) }
+      const setup = (signal: AbortSignal): ReturnType<typeof setupOf> => setupOf(options, record, buildAgent(options, spec, hooks, signal))
+      const run = new ChildRun(options, { record, spec, slot: slotOf(options, spec, true), hooks, header, own, resumed: true, setup })
       announce(options, run)
       run.begin(undefined)
       return run
@@ -77,19 +79,14 @@ const lower = (a: number | undefined, b: number | undefined): number | undefined
   a === undefined ? b : b === undefined ? a : Math.min(a, b)
 
 /** A child that cannot be built after its publication settles as `SETUP_FAILED` (driver.md §4.4). */
-function setupOf ({ onFault }: DriverOptions, { id }: RunRecord, build: () => AgentSetup): AgentSetup | { failed: Outcome } {
+async function setupOf ({ onFault }: DriverOptions, { id }: RunRecord, built: Promise<AgentSetup>): Promise<AgentSetup | { failed: Outcome }> {
   try {
-    return build()
+    return await built
   } catch (error) {
     if (isRefusal(error)) return { failed: outcome('SETUP_FAILED', error.message) }
     onFault('the agent of a run could not be built again', error, { runId: id })
     return { failed: outcome('SETUP_FAILED', 'the agent could not be built') }
   }
-}
-
-function restoredCapture (capture: CaptureHooks, own: readonly SessionEvent[]): CaptureHooks {
-  const found = own.find((event) => event.type === 'run/structured')
-  return { onCapture: (...args) => capture.onCapture(...args), ...(found?.type === 'run/structured' ? { captured: found.data.value } : {}) }
 }
 
 /** Agent options: the parent's model and token cap, then the request's, then the child's depth, which none can override (driver.md §4.3). */

@@ -17,7 +17,7 @@ export function publicationOf (options: DriverOptions, request: SubagentRequest,
     id, tenant: service.tenant, sessionId: id, continues: null, provider: child.provider, label: request.label ?? null,
     status: child.queued ? 'queued' : 'running', stopReason: null, error: null, depth: spec.depth,
     parentRunId: parent.runId, parentSessionId: parent.sessionId, rootId: parent.rootId ?? id, model: spec.model,
-    seed: { turns: seed?.turns ?? 0, events: seed?.events ?? 0 }, notices: foreign ? service.notices : [],
+    seed: { turns: seed?.turns ?? 0, events: seed?.events ?? 0 }, notices: [...foreign ? service.notices : [], ...setup.notices],
     createdAt, startedAt: child.queued ? null : createdAt, settledAt: null, expiresAt: null, cancel: null,
     usage: noUsage(), pendingToolCalls: [], metadata: service.metadata, result: null
   }

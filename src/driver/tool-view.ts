@@ -5,7 +5,7 @@ import type { CompileSchema, Tool } from '../core/tool.ts'
 import type { ToolView } from '../loop/agent.ts'
 
 /** Names that belong to the service: no host tool may take one, no filter can name one (driver.md 8.3). */
-export const RESERVED_TOOLS: ReadonlySet<string> = new Set(['structured_output', 'run_code', 'subagent', 'subagent_fork'])
+export const RESERVED_TOOLS: ReadonlySet<string> = new Set(['structured_output', 'run_code', 'subagent', 'subagent_fork', 'subagent_result'])
 
 export interface ViewParts {
   /** The host's tools; each call waits for the host. */
@@ -35,14 +35,29 @@ export function createToolView ({ host, deployment, filter, compile }: ViewParts
     definitions.push(tool.definition)
     tools.set(tool.definition.name, tool)
   }
-  return { definitions, find: (name) => tools.get(name) }
+  const find = (name: string): Tool | undefined => tools.get(name)
+  return { definitions, find, findInCode: find }
 }
 
 /** The view with a tool of the child's own behind the others, outside the filter (driver.md 8.3). */
-export const withScoped = (view: ToolView, tool: Tool): ToolView => ({
-  definitions: [...view.definitions, tool.definition],
-  find: (name) => name === tool.definition.name ? tool : view.find(name)
-})
+export function withScoped (view: ToolView, tool: Tool): ToolView {
+  const find = (name: string): Tool | undefined => name === tool.definition.name ? tool : view.find(name)
+  return { definitions: [...view.definitions, tool.definition], find, findInCode: find }
+}
+
+/**
+ * The view of a child that writes programs (driver.md §10): in mode `code` the wire carries `run_code` alone, and any other name
+ * is explained; in mode `both` it stands behind the others. Programs call what the view holds.
+ */
+export function withRunCode (view: ToolView, runCode: Tool, only: boolean, explain: (name: string) => string): ToolView {
+  const isRunCode = (name: string): boolean => name === runCode.definition.name
+  return {
+    definitions: only ? [runCode.definition] : [...view.definitions, runCode.definition],
+    find: (name) => isRunCode(name) ? runCode : only ? undefined : view.find(name),
+    findInCode: (name) => view.find(name),
+    explain: (name) => only && view.find(name) ? explain(name) : undefined
+  }
+}
 
 /** Whether a tool stays. Omitted keeps all; an empty `allow` keeps none (driver.md 8.2). */
 function filterOf (filter: ToolFilter | undefined, known: readonly string[]): (name: string) => boolean {

@@ -13,6 +13,10 @@ export interface ToolView {
   /** What the request's `tools` field carries, in its order. */
   readonly definitions: readonly ToolDefinition[]
   find (name: string): Tool | undefined
+  /** What a program of `run_code` may call: the same tools, wherever the wire carries them. */
+  findInCode (name: string): Tool | undefined
+  /** Why a name is not callable, where there is more to say than that it is unknown. */
+  explain? (name: string): string | undefined
 }
 
 /** One execution of a tool; its identity, not its call id, is what a result belongs to (driver.md 9.4). */

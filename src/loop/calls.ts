@@ -78,7 +78,7 @@ type Verdict = { tool: Tool, input: Json } | { refusal: string }
 function judge (agent: Agent, { part, started }: OpenCall, tool: Tool | undefined): Verdict {
   const guarded = started ? undefined : agent.scope?.guard(part.name)
   if (guarded !== undefined) return { refusal: guarded }
-  if (!tool) return { refusal: `unknown tool "${part.name}"` }
+  if (!tool) return { refusal: agent.tools.explain?.(part.name) ?? `unknown tool "${part.name}"` }
   const parsed = parseArguments(part.arguments)
   if ('fault' in parsed) return { refusal: `invalid arguments: ${parsed.fault}` }
   const faults = started ? [] : tool.validate(parsed.input)

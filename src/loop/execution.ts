@@ -5,14 +5,17 @@ import type { Agent, Execution } from './agent.ts'
 
 /**
  * Executes a service tool under the run's signal and `limits.toolTimeoutMs`. A tool that throws, ignores its signal or answers
- * what no log can hold gives an error result; it holds up nobody, and no listener or timer of it stays.
+ * what no log can hold gives an error result; it holds up nobody, and no listener or timer of it stays. `identity`: the
+ * execution that its effects belong to (driver.md 9.4).
  */
-export async function executeTool (agent: Agent, tool: Tool, execution: Execution, signal: AbortSignal): Promise<ToolOutcome> {
+export async function executeTool (
+  agent: Agent, tool: Tool, execution: Execution, signal: AbortSignal, identity: object = execution
+): Promise<ToolOutcome> {
   const ms = agent.limits.toolTimeoutMs
   const controller = new AbortController()
   const ended = Promise.withResolvers<ToolOutcome>()
   const end = (reason: unknown, why: string): void => {
-    if (!tool.delegates) ended.resolve(toolError(why))
+    if (!tool.delegates && !tool.awaited) ended.resolve(toolError(why))
     controller.abort(reason)
   }
   const onAbort = (): void => end(signal.reason, 'tool call aborted')
@@ -22,7 +25,7 @@ export async function executeTool (agent: Agent, tool: Tool, execution: Executio
   const { toolCallId, input } = execution
   const { runId, tenant } = agent
   try {
-    const work = tool.execute(input, { toolCallId, execution, runId, tenant, signal: controller.signal })
+    const work = tool.execute(input, { toolCallId, execution: identity, runId, tenant, signal: controller.signal })
     return await Promise.race([ended.promise, work.then(kept)])
   } catch (error) {
     return toolError(messageOf(error))

@@ -6,7 +6,8 @@ import type { SessionLog } from '../core/log.ts'
 import type { PendingToolCall } from '../core/run.ts'
 import { toolError, type ToolOutcome } from '../core/tool.ts'
 
-export interface HostCall { toolCallId: string, name: string, input: Json, deadline: number | null }
+/** `parent`: the `run_code` call whose program asks. */
+export interface HostCall { toolCallId: string, name: string, input: Json, deadline: number | null, parent?: string }
 
 interface Waiting extends HostCall { settle: (outcome: ToolOutcome) => void, timer?: NodeJS.Timeout | undefined }
 
@@ -91,7 +92,10 @@ export class HostDesk implements HostCalls {
     this.#waiting.delete(toolCallId)
     clearTimeout(waiting.timer)
     const { content, isError } = outcome
-    this.#options.log.append('tool/result', { toolCallId, name: waiting.name, content, isError, ...(ended ? { ended } : {}) })
+    const { name, parent } = waiting
+    this.#options.log.append('tool/result', {
+      toolCallId, name, content, isError, ...(ended ? { ended } : {}), ...(parent === undefined ? {} : { parent })
+    })
     this.#options.onChange(this.pending())
     waiting.settle(outcome)
   }

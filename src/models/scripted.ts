@@ -1,4 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import { outcome } from '../core/errors.ts'
 import type { AssistantPart, Outcome, ToolCallPart } from '../core/events.ts'
 import type { Model, ModelReply, ModelRequest, ModelStreamEvent } from '../core/model.ts'
@@ -57,10 +57,14 @@ function stepOf ({ script, call }: ModelRequest): { step?: ScriptStep, faults: s
   return { faults, ...(step === undefined ? {} : { step }) }
 }
 
+/** Pieces that come in one go; then others have their turn. */
+const BURST = 64
+
 async function * deltas (answer: Answer, signal: AbortSignal): AsyncGenerator<ModelStreamEvent, void, void> {
   if (answer.reasoning !== '') yield { type: 'delta', kind: 'reasoning', text: answer.reasoning }
-  for (const text of answer.pieces) {
+  for (const [index, text] of answer.pieces.entries()) {
     if (answer.pieceMs > 0) await wait(answer.pieceMs, undefined, { signal })
+    else if (index % BURST === BURST - 1) await turn()
     signal.throwIfAborted()
     yield { type: 'delta', kind: 'text', text }
   }

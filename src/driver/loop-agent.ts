@@ -1,0 +1,26 @@
+import { noUsage } from '../core/events.ts'
+import { tokensOf } from '../core/usage.ts'
+import type { Agent } from '../loop/agent.ts'
+import { runSubCall } from '../loop/sub-calls.ts'
+import type { AgentSetup } from './agent.ts'
+import type { ChildRun, ChildRunInit } from './child-run.ts'
+import type { DriverOptions } from './options.ts'
+
+/** What the loop runs a child's turn on: its set-up, its log, and the hooks that tie the set-up to the run. */
+export function agentOf (options: DriverOptions, run: ChildRun, { hooks, slot }: ChildRunInit, setup: AgentSetup): Agent {
+  const { onModelCall, now, random, store } = options
+  const { id: runId, tenant, log, spec, deltas, hostCalls: host, projection: { record: { rootId, firstSeq } } } = run
+  hooks.onCapture = ({ toolCallId }, value) => { log.append('run/structured', { toolCallId, value }) }
+  hooks.dispatch = (call) => runSubCall(agent, call)
+  const agent: Agent = {
+    runId, tenant, log, deltas, host, slot, now, random, ownFrom: firstSeq - log.seedLength,
+    model: setup.model, system: setup.system, tools: setup.tools, options: spec.agentOptions, limits: spec.limits,
+    treeTokens: async () => {
+      await log.durable()
+      return tokensOf((await store.treeUsage(tenant, [rootId])).get(rootId) ?? noUsage())
+    },
+    ...(setup.scope ? { scope: setup.scope } : {}),
+    ...(onModelCall ? { onModelCall } : {})
+  }
+  return agent
+}
