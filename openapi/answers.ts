@@ -137,11 +137,14 @@ export const Models = closed({
   }))
 }, { $id: 'Models' })
 export const Agents = closed(
-  { agents: Type.Array(closed({ name: Type.String(), description: Type.String() })) }, { $id: 'Agents' }
+  { agents: Type.Array(closed({ name: Type.String(), description: Type.String(), model: nullable(Type.String()) })) }, { $id: 'Agents' }
 )
 export const Health = closed({ status: Type.String({ examples: ['ok'] }) }, { $id: 'Health' })
 
+export const Message = closed({ messageId: Type.String() }, { $id: 'Message', description: 'The message is kept; the run\'s next step has it.' })
+
 export const ANSWERS = [
+  Message,
   PendingToolCall, Result, Unsettled, Run, RunTree, RunList, Starting, Matched, LoggedEvent, EventPage, SessionLength, Session,
   Service,
   Providers, Tools, Models, Agents, Health

@@ -95,6 +95,11 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
     headers: { prefer: 'wait=10' },
     body: { text: { summary: 'A text', value: { results: [{ toolCallId: 'call_1', content: '# subagentd' }] } } }
   },
+  sendMessage: {
+    id: EXAMPLE_RUN,
+    headers: { prefer: 'wait=10' },
+    body: { followUp: { summary: 'Go on with a settled run', value: { content: 'And in French?', mode: 'follow-up' } } }
+  },
   createSession: {
     body: {
       chat: { summary: 'A chat', value: { transcript, metadata: { ticket: 'A-17' } } },

@@ -196,9 +196,18 @@ export const SessionMessagesRequest = closed({
   messages: Type.Array(anyJson(), { minItems: 1, maxItems: 1_000_000, description: 'In the session\'s format.' })
 }, { $id: 'SessionMessagesRequest' })
 
+export const MessageRequest = closed({
+  content: Type.Union([Type.String({ minLength: 1 }), Blocks]),
+  mode: Type.Optional(Type.Union([Type.Literal('steer'), Type.Literal('follow-up')], {
+    default: 'steer',
+    description: '`steer` reaches a run under way at its next step; `follow-up` goes on with a settled run\'s session in a new run.'
+  }))
+}, { $id: 'MessageRequest', examples: [{ content: 'Mind the tests, too.', mode: 'steer' }] })
+
 export type StartBody = Static<typeof StartRequest>
 export type TranscriptBody = Static<typeof Transcript>
 
 export const REQUESTS = [
-  HostTool, Transcript, StartRequest, CancelRequest, CancelManyRequest, ToolResultsRequest, SessionRequest, SessionMessagesRequest
+  HostTool, Transcript, StartRequest, CancelRequest, CancelManyRequest, ToolResultsRequest, MessageRequest, SessionRequest,
+  SessionMessagesRequest
 ]

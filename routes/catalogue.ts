@@ -5,7 +5,7 @@ import { NoQuery } from '../openapi/queries.ts'
 import type { Plugin, RouteTools } from './context.ts'
 
 /** What a client may rely on beside the routes themselves. */
-const FEATURES = ['spawn', 'fork', 'sessions', 'wait', 'events', 'idempotency', 'host-tools', 'structured-output', 'relay']
+const FEATURES = ['spawn', 'fork', 'sessions', 'wait', 'events', 'idempotency', 'host-tools', 'structured-output', 'relay', 'messages', 'delegation', 'code-mode', 'mcp', 'agents']
 
 /** What this deployment offers. */
 export const catalogueRoutes = (tools: RouteTools): Plugin => async (app) => {
@@ -29,7 +29,9 @@ export const catalogueRoutes = (tools: RouteTools): Plugin => async (app) => {
     config, schema: {
       ...schema, operationId: 'listTools', summary: 'Tools of this deployment', response: { 200: ref(Tools), ...responses }
     }
-  }, async () => ({ tools: runs.tools().map(({ name, description, inputSchema }) => ({ name, description, inputSchema })) }))
+  }, async () => ({
+    tools: (await runs.tools()).map(({ name, description, inputSchema }) => ({ name, description, inputSchema }))
+  }))
   app.get('/v1/models', {
     config, schema: {
       ...schema, operationId: 'listModels', summary: 'Models of this deployment', response: { 200: ref(Models), ...responses }
@@ -39,5 +41,5 @@ export const catalogueRoutes = (tools: RouteTools): Plugin => async (app) => {
     config, schema: {
       ...schema, operationId: 'listAgents', summary: 'Agents of this deployment', response: { 200: ref(Agents), ...responses }
     }
-  }, async () => ({ agents: [] }))
+  }, async () => ({ agents: runs.agents() }))
 }

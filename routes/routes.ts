@@ -18,6 +18,7 @@ import { outcomeRoutes, runRoutes } from './run.ts'
 import { startRoute } from './runs.ts'
 import { sessionRoutes, sessionWriteRoutes } from './sessions.ts'
 import { toolResultsRoute } from './tool-results.ts'
+import { messagesRoute } from './messages.ts'
 import { refuseUnknown } from './unknown.ts'
 import { createValidatorCompiler } from './validation.ts'
 
@@ -65,7 +66,7 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
   })
 
   for (const plugin of [
-    startRoute, runListRoutes, runRoutes, outcomeRoutes, runEventsRoute, toolResultsRoute, sessionWriteRoutes, sessionRoutes,
+    startRoute, runListRoutes, runRoutes, outcomeRoutes, runEventsRoute, toolResultsRoute, messagesRoute, sessionWriteRoutes, sessionRoutes,
     catalogueRoutes, healthRoutes
   ]) void app.register(plugin(tools))
   void app.register(docsRoutes)

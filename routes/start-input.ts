@@ -24,6 +24,7 @@ export function startInput (body: StartBody, verbatim: Verbatim): StartInput {
     relay: relayOptions(body),
     ...id !== undefined && { id: id.toLowerCase() },
     ...label !== undefined && { label },
+    ...body.agent !== undefined && { agent: body.agent },
     ...parent && { parent },
     ...body.agentOptions && { agentOptions: agentOptions(body.agentOptions, verbatim) },
     ...'maxDepth' in body && { maxDepth },
@@ -40,13 +41,9 @@ export function startInput (body: StartBody, verbatim: Verbatim): StartInput {
 
 function faultsOf (body: StartBody): Fault[] {
   const faults: Fault[] = []
-  const { task, parent, provider = 'spawn', codeMode = 'native', agent, tools = [] } = body
+  const { task, parent, provider = 'spawn', tools = [] } = body
   if (Array.isArray(task) && task.every((block) => block.type === 'text' && block.text === '')) {
     faults.push({ pointer: '/task', detail: 'must not be empty' })
-  }
-  if (agent !== undefined) faults.push({ pointer: '/agent', detail: `names an unknown agent "${agent}"; see GET /v1/agents` })
-  if (codeMode !== 'native') {
-    faults.push({ pointer: '/codeMode', detail: 'must be native: code mode is not available in this deployment' })
   }
   if (parent) faults.push(...parentFaults(parent, provider))
   const seen = new Set<string>()

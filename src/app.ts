@@ -1,72 +1,41 @@
 import type { FastifyInstance } from 'fastify'
-import { setTimeout as delay } from 'node:timers/promises'
 import { followConnections, type Connections } from '../routes/connections.ts'
 import { createHttp } from '../routes/http.ts'
 import pkg from '../package.json' with { type: 'json' }
-import type { Config } from './config.ts'
 import { refuse } from './core/errors.ts'
 import { CancelReason } from './core/live.ts'
 import { createIds } from './core/ids.ts'
 import type { Store } from './core/store.ts'
-import type { Tool } from './core/tool.ts'
+import type { CompileSchema, Tool } from './core/tool.ts'
 import { checkOutputSchema } from './driver/agent.ts'
 import { createInProcessDriver, type InProcessDriver } from './driver/in-process.ts'
-import { createLocalEngine, type LocalEngine } from './engine/local.ts'
+import { createLocalEngine } from './engine/local.ts'
 import { createSlots, type Slots } from './engine/slots.ts'
-import type { KeyRing } from './keys.ts'
+import { lifecycle, type AppOptions, type Lifecycle, type State } from './lifecycle.ts'
 import { createModels } from './models/models.ts'
 import { validateScript } from './models/scripted-steps.ts'
-import type { Logger } from 'pino'
 import { createMetrics, type Metrics } from './observe/metrics.ts'
 import { createForkProvider, createSpawnProvider } from './providers/in-process.ts'
 import { createProviderRegistry } from './providers/registry.ts'
 import type { Runs } from './runs/api.ts'
-import { rememberAncestors } from './runs/parents.ts'
 import { createRegistry, tellingStarts, type Registry } from './runs/registry.ts'
+import type { RunsContext } from './runs/context.ts'
+import { createDelegation, type Delegation } from './runs/delegate.ts'
 import { createRuns } from './runs/runs.ts'
 import { createStoreHealth, type StoreHealth } from './store/health.ts'
 import { openSqliteStore } from './store/sqlite.ts'
+import { createDelegationTools } from './tools/delegate.ts'
 import { createSchemaCompiler } from './tools/schema.ts'
+import { createToolbox, type Toolbox } from './tools/toolbox.ts'
 import { importTranscript } from './transcripts/transcripts.ts'
 
 const DAY_MS = 86_400_000
-const SWEEP_MS = 60_000
 
-export interface AppOptions {
-  config: Config
-  log: Logger
-  /** Absent: the access of the configuration without keys. */
-  keys?: KeyRing
-  /** Tools of the deployment. */
-  tools?: readonly Tool[]
-  now?: () => number
-  random?: () => number
-}
-
-export interface App {
+export interface App extends Lifecycle {
   readonly http: FastifyInstance
   readonly runs: Runs
   readonly registry: Registry
   readonly store: Store
-  /**
-   * Listens, tells the address, then takes up what a stopped process left; requests wait for that, health does not. Where it
-   * rejects, no run was touched and nothing is left open.
-   */
-  listen (onAddress?: (address: string) => void): Promise<string>
-  /**
-   * Ends as http-api.md §3 says; `hurry` skips the waiting. Resolves with how many runs were left for the next start.
-   * Another call gets the first one's promise, and its `hurry` counts too.
-   */
-  stop (hurry: AbortSignal): Promise<number>
-}
-
-interface State {
-  /** Why the service takes no work; `undefined` when it does. */
-  unready: 'starting' | 'draining' | undefined
-  accepting: boolean
-  /** Settled once what a stopped process left is taken up, or never will be. */
-  started: PromiseWithResolvers<undefined>
-  closing: AbortController
 }
 
 /** Ties the rooms together; holds no logic of its own. Rejects with an `Error` that says what to mend. */
@@ -85,9 +54,12 @@ export async function createApp (options: AppOptions): Promise<App> {
   const models = createModels({ endpoints: config.models.endpoints, defaultModel: config.models.default })
   const metrics = createMetrics()
   metrics.watchRuns(() => countByStatus(registry))
-  const tools = options.tools ?? []
+  const compile = createSchemaCompiler()
+  const toolbox = await createToolbox({ settings: config.tools, compile, version: pkg.version, log })
+  const { tools, tie } = createTools(options, toolbox, compile)
   const driver = createDriver(options, {
-    store: tellingStarts(store, registry), registry, slots, models, metrics, retentionMs, onFault, state
+    store: tellingStarts(store, registry), registry, slots, models, metrics, retentionMs, onFault, state, compile, toolbox, tools,
+    endChildren: (run) => tie.delegation().endChildren(run)
   })
   const engine = createLocalEngine({
     store, onFault, resume: (...run) => driver.resumeInProcessRun(...run), liveRuns: () => registry.liveRuns(),
@@ -98,8 +70,9 @@ export async function createApp (options: AppOptions): Promise<App> {
   const providers = createProviderRegistry(checkOutputSchema)
   providers.register(createSpawnProvider(driver, config.providers.spawn.providerName))
   providers.register(createForkProvider(driver, config.providers.fork.providerName))
-  const runs = createRuns({
-    store, registry, models, tools, importTranscript, now, accepting: () => state.accepting,
+  const context: RunsContext = {
+    store, registry, models, importTranscript, now, accepting: () => state.accepting, agents: options.agents ?? [],
+    tools: async () => [...tools, ...toolbox.source ? (await toolbox.source.list(state.closing.signal)).tools : []],
     limits: config.limits, scriptViolations: validateScript, newId: createIds(now), closing: state.closing.signal,
     providers: {
       list: () => providers.list(),
@@ -109,9 +82,11 @@ export async function createApp (options: AppOptions): Promise<App> {
         return await providers.start(name, request)
       }
     }
-  })
+  }
+  tie.delegate(createDelegation(context))
+  const runs = createRuns(context)
   const { http, connections } = createFace(options, { runs, metrics, state, health })
-  const life = lifecycle({ options, http, connections, store, health, engine, registry, models, metrics, state, onFault })
+  const life = lifecycle({ options, http, connections, store, health, engine, registry, models, toolbox, metrics, state, onFault })
   return { http, runs, registry, store, ...life }
 }
 
@@ -145,6 +120,23 @@ function countByStatus (registry: Registry): { running: number, queued: number, 
   return counts
 }
 
+/** The deployment's tools; those that delegate reach the application calls once these are tied to them. */
+function createTools ({ config, tools = [], agents = [] }: AppOptions, toolbox: Toolbox, compile: CompileSchema): {
+  tools: readonly Tool[], tie: { delegate (delegation: Delegation): void, delegation (): Delegation }
+} {
+  let tied: Delegation | undefined
+  const delegation = (): Delegation => {
+    if (!tied) throw new Error('the application calls are not tied yet')
+    return tied
+  }
+  const delegating = !config.delegation ? [] : createDelegationTools({
+    compile, agents, providers: { spawn: config.providers.spawn.providerName, fork: config.providers.fork.providerName },
+    delegate: (input) => delegation().delegate(input),
+    collect: (id, call) => delegation().collect(id, call)
+  })
+  return { tools: [...tools, ...toolbox.tools, ...delegating], tie: { delegation, delegate: (made) => { tied = made } } }
+}
+
 interface DriverRooms {
   store: Store
   registry: Registry
@@ -154,14 +146,19 @@ interface DriverRooms {
   retentionMs: number
   onFault: (message: string, error: unknown, context?: object) => void
   state: State
+  compile: CompileSchema
+  toolbox: Toolbox
+  tools: readonly Tool[]
+  endChildren: Delegation['endChildren']
 }
 
 function createDriver (options: AppOptions, rooms: DriverRooms): InProcessDriver {
-  const { config, log, tools = [], now = Date.now, random = Math.random } = options
-  const { store, registry, slots, models, metrics, retentionMs, onFault, state } = rooms
+  const { config, log, now = Date.now, random = Math.random } = options
+  const { store, registry, slots, models, metrics, retentionMs, onFault, state, compile, toolbox, tools, endChildren } = rooms
   return createInProcessDriver({
-    store, models, tools, now, random, retentionMs, onFault,
-    compile: createSchemaCompiler(),
+    store, models, tools, now, random, retentionMs, onFault, compile, endChildren,
+    codeMode: toolbox.codeMode,
+    ...(toolbox.source ? { source: toolbox.source } : {}),
     newId: createIds(now),
     reserve: (resumed) => slots.reserve(resumed),
     ...(config.persona === undefined ? {} : { persona: config.persona }),
@@ -193,99 +190,4 @@ function createDriver (options: AppOptions, rooms: DriverRooms): InProcessDriver
 
 const endpointOf = (model: string): string => model.split('/', 1)[0] ?? model
 
-interface Life {
-  metrics: Metrics
-  options: AppOptions
-  http: FastifyInstance
-  connections: Connections
-  store: Store
-  health: StoreHealth
-  engine: LocalEngine
-  registry: Registry
-  models: ReturnType<typeof createModels>
-  state: State
-  onFault: (message: string, error: unknown, context?: object) => void
-}
-
-/** From the first listen to the last close. */
-function lifecycle (life: Life): Pick<App, 'listen' | 'stop'> {
-  const hurry = new AbortController()
-  const sweeper = createSweeper(life)
-  let listening: Promise<string> | undefined
-  let stopping: Promise<number> | undefined
-  return {
-    listen: (onAddress = () => {}) => listening ??= listen(life, onAddress).catch(async (error: unknown) => {
-      await close(life, sweeper, AbortSignal.abort())
-      throw error
-    }),
-    stop (signal) {
-      if (signal.aborted) hurry.abort()
-      else signal.addEventListener('abort', () => hurry.abort(), { once: true })
-      stopping ??= stop(life, { sweeper, started: Promise.allSettled([listening]), hurry: hurry.signal })
-      return stopping
-    }
-  }
-}
-
-async function listen (life: Life, onAddress: (address: string) => void): Promise<string> {
-  const { options: { config, log }, http, store, engine, registry, state } = life
-  const address = await http.listen({ host: config.host, port: config.port })
-  onAddress(address)
-  const resumed = await engine.resumeAll()
-  for (const { tenant, parentRunId } of resumed) {
-    if (parentRunId !== null) await rememberAncestors({ registry, store }, tenant, parentRunId)
-  }
-  if (resumed.length > 0) log.info({ runs: resumed.length }, 'took up the runs that the last process left')
-  if (state.unready === 'starting') state.unready = undefined
-  state.started.resolve(undefined)
-  return address
-}
-
-interface Sweeper { stop (): Promise<void> }
-interface Stopping {
-  sweeper: Sweeper
-  /** Whatever became of the start. */
-  started: Promise<unknown>
-  hurry: AbortSignal
-}
-
-async function stop (life: Life, { sweeper, started, hurry }: Stopping): Promise<number> {
-  const { options: { config }, connections, engine, state } = life
-  const wasReady = state.unready === undefined
-  state.unready = 'draining'
-  connections.drain()
-  await started
-  if (wasReady) await delay(config.shutdownDelayMs, undefined, { signal: hurry }).catch(() => {})
-  state.accepting = false
-  const left = await engine.drain(config.shutdownGraceMs, hurry)
-  await close(life, sweeper, hurry)
-  return left
-}
-
-/** Ends what waits and streams, then every connection, then the rest. */
-async function close (life: Life, sweeper: Sweeper, hurry: AbortSignal): Promise<void> {
-  const { options: { keys }, http, connections, store, health, models, metrics, state } = life
-  state.closing.abort(new Error('the service is shutting down'))
-  await Promise.all([http.close(), connections.end(hurry)])
-  await sweeper.stop()
-  await models.close()
-  metrics.close()
-  keys?.close()
-  health.close()
-  await store.close()
-}
-
-/** Removes now and then what expired. */
-function createSweeper ({ options: { now = Date.now }, store, onFault }: Life): Sweeper {
-  let sweeping: Promise<unknown> = Promise.resolve()
-  const onError = (error: unknown): void => onFault('the sweep of expired runs failed', error)
-  const timer = setInterval(() => {
-    sweeping = sweeping.then(async () => await store.sweep(now())).catch(onError)
-  }, SWEEP_MS).unref()
-  return {
-    async stop () {
-      clearInterval(timer)
-      await sweeping
-    }
-  }
-}
+export type { AppOptions } from './lifecycle.ts'

@@ -3,6 +3,7 @@ import { isObject } from './core/json.ts'
 import type { RunLimits } from './core/run.ts'
 import { parseKeys } from './keys.ts'
 import { ConfigError, MAX_TIMER_MS, NAME, NAME_RULE, Settings, below, deepFreeze, given } from './settings.ts'
+import { readToolSettings, type ToolSettings } from './tool-settings.ts'
 import { parseYaml } from './yaml.ts'
 
 export { ConfigError } from './settings.ts'
@@ -35,6 +36,10 @@ export interface Config {
   readonly providers: { readonly spawn: { readonly providerName: string }, readonly fork: { readonly providerName: string } }
   /** What a start gets that says nothing else. */
   readonly limits: RunLimits
+  /** HTTP tools, MCP servers, and where outbound requests may go. */
+  readonly tools: ToolSettings
+  /** Whether children hold the delegation tools. */
+  readonly delegation: boolean
   readonly maxRunning: number
   readonly maxQueued: number
   readonly maxWaitSeconds: number
@@ -84,6 +89,8 @@ export function loadConfig (env: Env, readFile: ReadFile): Config {
     models,
     providers: readProviders(source, file.providers),
     limits: readLimits(source, file.limits),
+    tools: readToolSettings(source, file),
+    delegation: source.oneOf('delegation', file.delegation, [true, false]) ?? false,
     maxRunning: whole('MAX_RUNNING', 1000, { min: 1, max: 1_000_000 }),
     maxQueued: whole('MAX_QUEUED', 10_000, { max: 10_000_000 }),
     maxWaitSeconds: whole('MAX_WAIT_SECONDS', 50, { max: 86_400 }),
@@ -123,7 +130,7 @@ function createSource (env: Env, readFile: ReadFile): Source {
   return Object.assign(settings, { get, secret, file })
 }
 
-const FILE_KEYS = ['models', 'persona', 'providers', 'limits'] as const
+const FILE_KEYS = ['models', 'persona', 'providers', 'limits', 'delegation', 'outbound', 'mcp', 'tools'] as const
 
 function readConfigFile (source: Source): { [key in (typeof FILE_KEYS)[number]]?: unknown } {
   const path = source.get('CONFIG')

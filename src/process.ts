@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { loadAgents } from './agents/agents.ts'
 import type { Logger } from 'pino'
 import { createApp, type App } from './app.ts'
 import { ConfigError, loadConfig, type Config } from './config.ts'
@@ -20,7 +21,8 @@ export async function run (process: NodeJS.Process): Promise<void> {
       path: config.apiKeysFile, readFile, now: Date.now, watch: watchPath,
       onFault: (error) => log.error({ err: error }, 'the API keys file is bad; the keys read before stay in force')
     })
-    const app = await createApp({ config, log, ...(keys ? { keys } : {}) })
+    const agents = config.agentsDir === undefined ? [] : loadAgents(config.agentsDir, { readFile, readDir: (path) => readdirSync(path) })
+    const app = await createApp({ config, log, agents, ...(keys ? { keys } : {}) })
     stopOnSignals(process, app, log)
     await app.listen((address) => announce(log, config, address))
   } catch (error) {

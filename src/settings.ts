@@ -58,7 +58,7 @@ export class Settings {
     return this.fault(key, `must be ${what}`)
   }
 
-  oneOf<T extends string> (key: string, value: unknown, choices: readonly T[]): T | undefined {
+  oneOf<T extends string | boolean> (key: string, value: unknown, choices: readonly T[]): T | undefined {
     if (value === undefined || choices.includes(value as T)) return value as T | undefined
     return this.fault(key, `must be one of ${choices.join(', ')}`)
   }

@@ -88,6 +88,11 @@ export interface Runs {
   /** Disposes the run and its descendants, then forgets them. Idempotent. */
   dispose (caller: Caller, id: string): Promise<void>
 
+  /**
+   * Steers a run under way (`messageId`, durable), or goes on with a settled one's session in a new run (http-api.md 7.3). Rejects
+   * with `RUN_SETTLED` or `SESSION_CONFLICT`.
+   */
+  sendMessage (caller: Caller, id: string, input: { content: Block[], mode: 'steer' | 'follow-up' }, options: { signal: AbortSignal, key?: Key }): Promise<{ messageId: string, replayed: boolean } | { run: RunView, replayed: boolean }>
   /** Answers pending host calls, all or nothing. The same answers again change nothing; under the same key they are `replayed`. */
   answerTools (caller: Caller, id: string, answers: ToolAnswer[], idempotency?: Key): Promise<{ run: RunView, replayed: boolean }>
 
@@ -106,6 +111,7 @@ export interface Runs {
   deleteSession (caller: Caller, id: string): Promise<void>
 
   providers (): { name: string, available: boolean, reason?: string, capabilities: Capabilities, inheritsParentContext: boolean }[]
-  tools (): ToolDefinition[]
+  tools (): Promise<ToolDefinition[]>
+  agents (): { name: string, description: string, model: string | null }[]
   models (caller: Caller): { id: string, endpoint: string, kind: ModelKind, default: boolean }[]
 }

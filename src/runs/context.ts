@@ -3,12 +3,15 @@ import { refuse } from '../core/errors.ts'
 import { noUsage } from '../core/events.ts'
 import type { ModelKind, Models } from '../core/model.ts'
 import type { Provider, SubagentRequest, SubagentRun } from '../core/provider.ts'
-import type { RunLimits, RunRecord } from '../core/run.ts'
+import type { RunLimits, RunRecord, ToolFilter } from '../core/run.ts'
 import type { Store } from '../core/store.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ImportedTranscript, ImportOptions, RawTranscript } from '../core/transcript.ts'
 import type { Caller, RunView } from './api.ts'
 import type { Registry } from './registry.ts'
+
+/** Defaults of a start that names it; the start's own fields win (http-api.md §2). */
+export interface NamedAgent { name: string, description: string, persona?: string, toolFilter?: ToolFilter, model?: string, maxDepth?: number }
 
 /** What the application calls stand on; tied together in app.ts. */
 export interface RunsContext {
@@ -20,7 +23,9 @@ export interface RunsContext {
     get (name: string): Provider | undefined
     start (name: string, request: SubagentRequest): Promise<SubagentRun>
   }
-  tools: readonly Tool[]
+  /** What this deployment's tools are, those of MCP servers included. */
+  tools: () => Promise<readonly Tool[]>
+  agents: readonly NamedAgent[]
   importTranscript: (raw: RawTranscript, options?: ImportOptions) => ImportedTranscript
   /** Violations of a scripted model's script, each with a pointer below it. */
   scriptViolations: (script: unknown) => string[]

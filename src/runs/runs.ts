@@ -3,6 +3,7 @@ import { createAnswerTools } from './answers.ts'
 import type { Runs } from './api.ts'
 import { cancel, cancelMany, dispose } from './cancel.ts'
 import { mayUse, viewOf, findRun, type RunsContext } from './context.ts'
+import { createSendMessage } from './messages.ts'
 import { list, relayOptions, tree, wait, waitTree } from './read.ts'
 import { createSessions } from './sessions.ts'
 import { createStart } from './start.ts'
@@ -29,11 +30,13 @@ export function createRuns (context: RunsContext): Runs {
     },
     dispose: (...args) => dispose(context, ...args),
     answerTools: createAnswerTools(context),
+    sendMessage: createSendMessage(context),
     eventPage: (...args) => eventPage(context, ...args),
     stream: (...args) => stream(context, ...args),
     ...createSessions(context),
     providers: () => context.providers.list().map(({ name, capabilities, inheritsParentContext }) => ({ name, available: true, capabilities, inheritsParentContext })),
-    tools: () => context.tools.map((tool) => tool.definition),
+    tools: async () => (await context.tools()).map((tool) => tool.definition),
+    agents: () => context.agents.map(({ name, description, model }) => ({ name, description, model: model ?? null })),
     models: (caller) => context.models.list().filter((model) => mayUse(caller, model.id))
   }
 }

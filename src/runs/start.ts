@@ -51,7 +51,7 @@ async function startOnce (context: RunsContext, cancelled: WeakSet<object>, call
   registry.begin(start)
   try {
     if (!delegation) checkQuota(context, caller)
-    const request = await requestOf(context, caller, { ...input, id }, start)
+    const request = await requestOf(context, caller, { ...withAgent(context, input), id }, start)
     const run = await context.providers.start(input.provider, {
       ...request, service: {
         ...request.service,
@@ -108,6 +108,24 @@ async function requestOf (context: RunsContext, caller: Caller, input: StartInpu
       notices: parent.losses.map((loss) => `the model does not see this part of the transcript: ${loss}`),
       allowModel: (model) => { if (!mayUse(caller, model)) throw refuse('MODEL_FORBIDDEN', { model }) }
     }
+  }
+}
+
+/** The start with what its named agent adds where it says nothing itself. */
+function withAgent ({ agents }: RunsContext, input: StartInput): StartInput {
+  if (input.agent === undefined) return input
+  const agent = agents.find(({ name }) => name === input.agent)
+  if (!agent) {
+    const detail = `names an unknown agent "${input.agent}"; see GET /v1/agents`
+    throw refuse('INVALID_REQUEST', { detail: `agent ${detail}`, errors: [{ pointer: '/agent', detail }] })
+  }
+  const { persona, toolFilter, model, maxDepth } = agent
+  return {
+    ...(persona === undefined ? {} : { persona }),
+    ...(toolFilter === undefined ? {} : { toolFilter }),
+    ...(maxDepth === undefined ? {} : { maxDepth }),
+    ...input,
+    ...(model === undefined ? {} : { agentOptions: { model, ...input.agentOptions } })
   }
 }
 

@@ -59,6 +59,7 @@ test('every route is documented, and nothing else', async ({ onTestFinished }) =
     'POST /v1/runs', 'GET /v1/runs', 'GET /v1/runs/{id}', 'GET /v1/runs/{id}/result', 'POST /v1/runs/{id}/cancel',
     'POST /v1/runs/cancel',
     'DELETE /v1/runs/{id}', 'GET /v1/runs/{id}/events', 'GET /v1/runs/{id}/tree', 'POST /v1/runs/{id}/tool-results',
+    'POST /v1/runs/{id}/messages',
     'POST /v1/sessions',
     'GET /v1/sessions/{id}', 'DELETE /v1/sessions/{id}', 'POST /v1/sessions/{id}/messages', 'GET /v1/providers',
     'GET /v1/tools', 'GET /v1/models',

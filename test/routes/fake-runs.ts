@@ -86,7 +86,11 @@ export function createFakeRuns (): FakeRuns {
         inheritsParentContext: false
       }
     ],
-    tools: () => [{ name: 'read_file', description: 'Reads.', inputSchema: { type: 'object' } }],
+    tools: async () => [{ name: 'read_file', description: 'Reads.', inputSchema: { type: 'object' } }],
+    agents: () => [],
+    async sendMessage (_caller: Caller, _id: string, { mode }: { mode: 'steer' | 'follow-up' }) {
+      return mode === 'steer' ? { messageId: 'm1', replayed: fake.replayed } : { run: fake.run, replayed: fake.replayed }
+    },
     models: () => [{ id: 'scripted/demo', endpoint: 'scripted', kind: 'scripted' as const, default: true }]
   }
   const fake: FakeRuns = new Proxy(base as unknown as FakeRuns, {

@@ -38,8 +38,8 @@ test.for<[name: string, body: string, pointer: string]>([
   ['a tool name given twice', '{"task":"a","tools":[{"name":"a"},{"name":"a"}]}', '/tools/1/name'],
   ['two kinds of parent', '{"task":"a","parent":{"runId":"x","delegationDepth":1}}', '/parent/delegationDepth'],
   ['a transcript for spawn', '{"task":"a","parent":{"transcript":{"format":"openai-chat","messages":[]}}}', '/parent/transcript'],
-  ['an unknown agent', '{"task":"a","agent":"reviewer"}', '/agent'],
-  ['code mode', '{"task":"a","codeMode":"code"}', '/codeMode'],
+  ['an agent that is no name', '{"task":"a","agent":""}', '/agent'],
+  ['an unknown code mode', '{"task":"a","codeMode":"program"}', '/codeMode'],
   ['ai-sdk without a tool name', '{"task":"a","format":"ai-sdk","toolCallId":"c"}', '/toolName'],
   [
     '17 pairs of metadata',

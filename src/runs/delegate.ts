@@ -1,0 +1,138 @@
+import { createHash } from 'node:crypto'
+import { isRefusal } from '../core/errors.ts'
+import { text, type Block, type RunResult } from '../core/events.ts'
+import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
+import type { RunRecord } from '../core/run.ts'
+import type { ToolContext } from '../core/tool.ts'
+import type { Caller, StartInput } from './api.ts'
+import type { RunsContext } from './context.ts'
+import { startDelegated } from './start.ts'
+
+/** What a run's delegation tool asks for (driver.md §11). */
+export interface DelegateInput { provider: string, prompt: Block[], label: string, agent?: string, background: boolean, call: ToolContext }
+export interface DelegatedRun { id: string, result: Promise<RunResult> }
+
+/** The deepest child that a delegation tool makes (driver.md 6.2). */
+const MAX_DEPTH = 3
+
+export interface Delegation {
+  /** Starts a child of the calling run, or attaches to the one that the same call made before a restart (2.8). Rejects with a `Refusal`. */
+  delegate (input: DelegateInput): Promise<DelegatedRun>
+  /** The result of a child that the calling run started in the background. */
+  collect (id: string, call: ToolContext): Promise<RunResult>
+  /** Ends the background children of a run whose turn ended, and waits for them. */
+  endChildren (run: LiveRun): Promise<void>
+}
+
+export function createDelegation (context: RunsContext): Delegation {
+  const { registry, store } = context
+  return {
+    async delegate ({ provider, prompt, label, agent, background, call }) {
+      const { tenant, runId, toolCallId } = call
+      const parent = liveParent(context, call)
+      const id = childIdOf(runId, toolCallId)
+      const controller = new AbortController()
+      const unlink = follow(call.signal, background ? () => {} : (reason) => controller.abort(reason))
+      const known = await store.getRun(tenant, id)
+      if (!known) {
+        const caller: Caller = { tenant }
+        const input: StartInput = {
+          id, provider, task: prompt, label, parent: { runId }, maxDepth: MAX_DEPTH, codeMode: 'native', limits: {}, relay: {}, metadata: {},
+          ...(agent === undefined ? {} : { agent })
+        }
+        await startDelegated(context, caller, input, { signal: controller.signal, delegation: { toolCallId, background } })
+        parent.note({ type: 'subagent/start', data: { runId: id, toolCallId, label } })
+      }
+      const result = settled(context, tenant, id, call.signal, background).finally(unlink)
+      const noted = result.then((end) => tell(parent, { id, label, toolCallId, background, end }))
+      noted.catch(() => {})
+      return { id, result: noted.then(() => result) }
+    },
+    async collect (id, call) {
+      const record = await store.getRun(call.tenant, id)
+      const spec = await store.getSpec(call.tenant, id)
+      if (record?.parentRunId !== call.runId || !spec?.delegation?.background) throw new Error(`no subagent "${id}" of this run runs in the background`)
+      return await settled(context, call.tenant, id, call.signal, true)
+    },
+    async endChildren (run) {
+      const children = registry.descendants(run.tenant, run.id).live.filter(({ spec, projection }) =>
+        spec.delegation?.background === true && projection.record.parentRunId === run.id)
+      for (const child of children) {
+        for (const each of [...registry.descendants(child.tenant, child.id).live, child]) each.abort(new CancelReason('parent', 'the parent run ended'))
+      }
+      await Promise.all(children.map((child) => child.stopped))
+    }
+  }
+}
+
+function liveParent ({ registry }: RunsContext, { tenant, runId }: ToolContext): LiveRun {
+  const parent = registry.live(tenant, runId)
+  if (!parent) throw new Error(`run ${runId} is not live here`)
+  return parent
+}
+
+/** One call makes one child, whichever process makes it: its id follows from the call. */
+function childIdOf (runId: string, toolCallId: string): string {
+  const hex = createHash('sha256').update(JSON.stringify([runId, toolCallId])).digest('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+/** Passes a parent's abort on to its child: its cancellation and its suspension as they are, a limit as a cancellation. */
+function follow (signal: AbortSignal, abort: (reason: CancelReason | SuspendReason) => void): () => void {
+  const onAbort = (): void => {
+    const { reason }: { reason?: unknown } = signal
+    if (reason instanceof SuspendReason || reason instanceof CancelReason) abort(reason)
+    else abort(new CancelReason('parent', reason instanceof Error ? reason.message : null))
+  }
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort)
+  return () => signal.removeEventListener('abort', onAbort)
+}
+
+/**
+ * The child's result, once it is released. A child that a restart has yet to take up is waited for. A foreground child ends with
+ * its call; one in the background goes on, and only the waiting ends. Rejects with the suspension where the process ends first.
+ */
+async function settled (context: RunsContext, tenant: string, id: string, signal: AbortSignal, background: boolean): Promise<RunResult> {
+  const { registry, store } = context
+  for (;;) {
+    const record: RunRecord | undefined = await store.getRun(tenant, id)
+    if (!record) throw new Error('the subagent was deleted')
+    if (record.result) return record.result
+    const live = registry.live(tenant, id)
+    if (signal.reason instanceof SuspendReason || (background && signal.aborted)) throw signal.reason
+    const unlink = live && !background ? follow(signal, (reason) => live.abort(reason)) : () => {}
+    await nextChange(context, record, { live, signal, background })
+    unlink()
+  }
+}
+
+interface Watched { live: LiveRun | undefined, signal: AbortSignal, background: boolean }
+
+async function nextChange ({ registry }: RunsContext, record: RunRecord, { live, signal, background }: Watched): Promise<void> {
+  const changed = Promise.withResolvers<undefined>()
+  const wake = (): void => changed.resolve(undefined)
+  const unwatch = live ? () => {} : registry.watchRoot(record.tenant, record.rootId, wake)
+  live?.stopped.then(wake, wake)
+  signal.addEventListener('abort', wake)
+  if (signal.aborted && !live) wake()
+  if (!live && registry.live(record.tenant, record.id)) wake()
+  await changed.promise
+  if (live && signal.aborted && !background) await live.stopped
+  signal.removeEventListener('abort', wake)
+  unwatch()
+}
+
+interface News { id: string, label: string, toolCallId: string, background: boolean, end: RunResult }
+
+/** Notes in the parent's log that a child settled, and tells its model of one in the background. */
+function tell (parent: LiveRun, { id, label, toolCallId, background, end }: News): void {
+  parent.note({ type: 'subagent/end', data: { runId: id, toolCallId, stopReason: end.stopReason } })
+  if (!background) return
+  try {
+    parent.accept([text(`The background subagent ${id} (${label}) settled: ${end.stopReason}. Collect its result with subagent_result.`)], 'child')
+  } catch (error) {
+    // The parent's turn is over: nobody is left to tell.
+    if (!isRefusal(error)) throw error
+  }
+}

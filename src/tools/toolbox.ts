@@ -1,0 +1,59 @@
+import type { CompileSchema, Tool } from '../core/tool.ts'
+import { createRunCode, onlyRunCode, type RunCode, type RunCodeOptions } from './code/run-code.ts'
+import { createSandbox } from './code/sandbox.ts'
+import type { HttpToolConfig } from './http/tool.ts'
+import type { McpDeps } from './mcp/server.ts'
+import type { McpServerConfig } from './mcp/server-config.ts'
+import type { McpSource } from './mcp/source.ts'
+
+export interface ToolboxSettings {
+  readonly outbound: { readonly allow: readonly string[] }
+  readonly mcp: readonly McpServerConfig[]
+  readonly http: readonly HttpToolConfig[]
+}
+export interface ToolboxOptions {
+  settings: ToolboxSettings
+  compile: CompileSchema
+  log: McpDeps['log']
+  version: string
+}
+
+/** What a deployment gives its children to work with. */
+export interface Toolbox {
+  /** Tools that need no connection. */
+  readonly tools: readonly Tool[]
+  /** MCP servers; absent where none is configured. */
+  readonly source?: McpSource
+  readonly codeMode: { create (options: Omit<RunCodeOptions, 'sandbox'>): RunCode, explain (name: string): string }
+  /** Every tool there is, for who asks; connects what is not connected. */
+  list (signal: AbortSignal): Promise<readonly Tool[]>
+  /** Ends every connection, process and thread. */
+  close (): Promise<void>
+}
+
+/** Loads what the settings ask for and no more: an idle service without tools holds none of it. Throws an `Error` for bad names. */
+export async function createToolbox ({ settings, compile, log, version }: ToolboxOptions): Promise<Toolbox> {
+  const sandbox = createSandbox()
+  const wanted = settings.mcp.length + settings.http.length > 0
+  const outbound = wanted ? (await import('./outbound.ts')).createOutbound({ allow: [...settings.outbound.allow] }) : undefined
+  const tools: Tool[] = []
+  let source: McpSource | undefined
+  if (outbound && settings.http.length > 0) {
+    const { createHttpTool } = await import('./http/tool.ts')
+    tools.push(...settings.http.map((tool) => createHttpTool(tool, { outbound, compile })))
+  }
+  if (outbound && settings.mcp.length > 0) {
+    const { createMcpSource } = await import('./mcp/source.ts')
+    source = createMcpSource(settings.mcp, { version, outbound, compile, log })
+  }
+  return {
+    tools,
+    ...(source ? { source } : {}),
+    codeMode: { create: (options) => createRunCode({ ...options, sandbox }), explain: onlyRunCode },
+    list: async (signal) => [...tools, ...(source ? (await source.list(signal)).tools : [])],
+    async close () {
+      await source?.close()
+      await Promise.all([sandbox.close(), outbound?.close()])
+    }
+  }
+}
