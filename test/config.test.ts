@@ -31,6 +31,8 @@ const DEFAULTS = {
   models: { endpoints: [], default: 'scripted/demo' },
   providers: { spawn: { providerName: 'spawn' }, fork: { providerName: 'fork' } },
   limits: { steps: 50, timeoutMs: 600_000, toolTimeoutMs: 120_000, treeRuns: 200 },
+  tools: { outbound: { allow: [] }, mcp: [], http: [] },
+  delegation: false,
   maxRunning: 1000,
   maxQueued: 10_000,
   maxWaitSeconds: 50,
@@ -98,7 +100,7 @@ test('every bad value is named at once', () => {
     DEFAULT_MODEL: '"gpt" must be <endpoint>/<model>',
     HOST: '"0.0.0.0" is open to others without API keys: set API_KEYS_FILE, or ALLOW_UNAUTHENTICATED=true',
     'limits.steps': 'must be an integer of at least 1',
-    port: 'is not known; known here: models, persona, providers, limits'
+    port: 'is not known; known here: models, persona, providers, limits, delegation, outbound, mcp, tools'
   })
 })
 

@@ -22,7 +22,7 @@ test('11 siblings run in parallel, results in the model\'s order, and the tree s
   })
   const run = await service.start({ task: 'root' })
   expect(await service.result(run.id)).toMatchObject({ output: [{ text: 'all done' }] })
-  expect((models.requests.at(-1)?.json.messages as object[]).slice(-2)).toMatchObject([
+  expect((models.requests.at(-1)!.json.messages as object[]).slice(-2)).toMatchObject([
     { role: 'tool', tool_call_id: 'a', content: 'did a' }, { role: 'tool', tool_call_id: 'b', content: 'did b' }
   ])
   const tree = await service.call('GET', `/v1/runs/${run.id}/tree`)

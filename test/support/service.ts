@@ -9,7 +9,7 @@ import { createLogger } from '../../src/observe/log.ts'
 /** Whatever ends a test's things: vitest's `onTestFinished`, or a list of one's own. */
 export type AtEnd = (end: () => void | Promise<void>) => unknown
 
-export interface ServiceOptions extends Partial<Pick<AppOptions, 'tools' | 'keys' | 'now' | 'random'>> {
+export interface ServiceOptions extends Partial<Pick<AppOptions, 'tools' | 'keys' | 'now' | 'random' | 'agents'>> {
   /** Over the defaults: memory store, port 0, silent log. */
   env?: Record<string, string>
   /** Content of the file that `CONFIG` names. */
@@ -36,8 +36,8 @@ export async function startService (atEnd: AtEnd, options: ServiceOptions = {}):
   const env = { DATABASE_URL: 'sqlite::memory:', PORT: '0', LOG_LEVEL: 'silent', SHUTDOWN_DELAY_MS: '0', SHUTDOWN_GRACE_MS: '0', ...options.env }
   const config = loadConfig(options.yaml === undefined ? env : { ...env, CONFIG: 'test.yaml' }, () => options.yaml ?? '')
   const log = createLogger({ level: config.logLevel, pretty: false })
-  const { tools, keys, now, random } = options
-  const app = await createApp({ config, log, ...(tools ? { tools } : {}), ...(keys ? { keys } : {}), ...(now ? { now } : {}), ...(random ? { random } : {}) })
+  const { tools, keys, now, random, agents } = options
+  const app = await createApp({ config, log, ...(tools ? { tools } : {}), ...(agents ? { agents } : {}), ...(keys ? { keys } : {}), ...(now ? { now } : {}), ...(random ? { random } : {}) })
   const url = await app.listen()
   let stopped: Promise<number> | undefined
   const stop = (): Promise<number> => stopped ??= app.stop(AbortSignal.abort())
