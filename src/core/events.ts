@@ -71,7 +71,7 @@ export interface EventMap {
   'step/start': { turn: number, step: number, attempt: number }
   'step/end': { turn: number, step: number }
   'user/message': { content: Block[], messageId?: string, wire?: Wire }
-  'assistant/message': { content: AssistantPart[], usage: Usage, model: string, stop: ModelStop, wire?: Wire }
+  'assistant/message': { content: AssistantPart[], usage: Usage, model: string, stop: ModelStop, /** Of `stop: error`. */ error?: Outcome, wire?: Wire }
   /** The execution began (driver.md 2.7, 2.8): from here on the tool may have run. `deadline` in epoch ms, host calls only. */
   'tool/call': { toolCallId: string, name: string, input: Json, executor: 'service' | 'host', idempotent: boolean, deadline?: number, parent?: string }
   /** `ended`: a host call that got no answer, and why. `parent`: the `run_code` call whose program made it; the model does not see it. */

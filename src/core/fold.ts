@@ -12,7 +12,7 @@ export type ModelMessage =
 
 /**
  * The messages of a log. Tool results stand in the order of the calls they answer, whatever order they came in; a turn
- * that ends on a user message is answered `(no answer: <reason>)`, so that roles alternate.
+ * that does not end on the model's word is answered `(no answer: <reason>)`, so that roles alternate.
  */
 export function foldMessages (events: Iterable<SessionEvent>): ModelMessage[] {
   const folded = new Fold()
@@ -47,7 +47,7 @@ class Fold {
         return
       case 'turn/end':
         this.#flushResults()
-        if (this.#messages.at(-1)?.role === 'user') {
+        if (this.#messages.length > 0 && this.#messages.at(-1)?.role !== 'assistant') {
           this.#messages.push({ role: 'assistant', content: [{ type: 'text', text: `(no answer: ${event.data.reason})` }] })
         }
         return

@@ -14,6 +14,8 @@ export interface Publication {
   spec: RunSpec
   header: SessionHeader
   seed?: StoredSeed
+  /** Of a run that continues a session: how long its log is as far as its maker read it; else `SESSION_CONFLICT`. */
+  after?: number
   /** The whole tree may hold at most so many runs, this one included. */
   treeRuns?: number
   idempotency?: Omit<IdempotencyRecord, 'subject'>

@@ -147,7 +147,8 @@ export class ChildRun implements LiveRun, SubagentRun {
     if (ms === undefined) return
     const left = this.projection.record.createdAt + ms - this.#options.now()
     const expire = (): void => this.abort(new LimitReason('LIMIT_TIME', 'timeoutMs', ms))
-    this.#deadline = setTimeout(expire, Math.min(Math.max(0, left), 2 ** 31 - 1))
+    if (left <= 0) expire()
+    else this.#deadline = setTimeout(expire, Math.min(left, 2 ** 31 - 1))
   }
 
   async #drive (loadedSeed: readonly SessionEvent[] | undefined): Promise<void> {

@@ -58,7 +58,7 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
       const { store } = options
       const own = await store.readEvents(record.segment, record.seed.events)
       const header = (await store.getSession(record.tenant, record.sessionId))?.header ?? headerOf(record, spec)
-      const captured = capturedValue(own)
+      const captured = capturedValue(own.slice(record.firstSeq - record.seed.events))
       const hooks = { ...createHooks(), ...(captured ? { captured: captured.value } : {}) }
       const setup = (signal: AbortSignal): ReturnType<typeof setupOf> => setupOf(options, record, buildAgent(options, spec, hooks, signal))
       const run = new ChildRun(options, { record, spec, slot: slotOf(options, spec, true), hooks, header, own, resumed: true, setup })

@@ -39,7 +39,7 @@ export async function runTurn (agent: Agent, { origin, content }: Opening, signa
 }
 
 const isSteered = (agent: Agent): boolean =>
-  !agent.scope?.stopsTurn() && queuedMessages(agent.log.own.slice(agent.ownFrom)).length > 0
+  !agent.scope?.stopsTurn() && queuedMessages(agent.log.own).length > 0
 
 /** Steps until the turn ends; the caller logs the end. */
 async function runSteps (agent: Agent, turn: number, signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd> {
@@ -47,18 +47,21 @@ async function runSteps (agent: Agent, turn: number, signal: AbortSignal, onUsag
     const open = openTurn(agent.log.own)
     if (!open) throw new Error('a turn was closed from outside')
     if (open.step?.message) {
+      const end = endOfMessage(open.step.message.data, signal)
+      if (end) return end
       await runCalls(agent, open.calls, signal)
       if (signal.aborted) return endOf(signal)
       agent.log.append('step/end', { turn, step: open.step.step })
-      if (agent.scope?.stopsTurn()) return { reason: 'completed' }
       continue
     }
+    // Also where a restart came between the capture and the turn's end: no further model request (9.7).
+    if (agent.scope?.stopsTurn()) return { reason: 'completed' }
     const end = await nextStep(agent, open, signal, onUsage)
     if (end) return end
   }
 }
 
-/** Makes one model call. Returns the turn's end where the message asks for nothing more. */
+/** Makes one model call. Returns the turn's end where no message came of it that the log could tell more of. */
 async function nextStep (agent: Agent, open: OpenTurn, signal: AbortSignal, onUsage: (usage: Usage) => void): Promise<TurnEnd | undefined> {
   if (signal.aborted) return endOf(signal)
   const { log } = agent
@@ -69,8 +72,9 @@ async function nextStep (agent: Agent, open: OpenTurn, signal: AbortSignal, onUs
   if (limit) return { reason: 'error', error: outcome(limit.code, limit.message) }
   if (signal.aborted) return endOf(signal)
   const step = again?.step ?? open.steps + 1
-  const attempt = again ? again.attempt + retriesOf(own, again.step) + 1 : 1
-  for (const message of queuedMessages(own)) log.append('user/message', message)
+  const attempt = again ? again.attempt + retriesOf(own) + 1 : 1
+  // What an earlier run of the session accepted and ended without is not lost.
+  for (const message of queuedMessages(log.own)) log.append('user/message', message)
   log.append('step/start', { turn: open.turn, step, attempt })
   const answer = await askModel(agent, step, attempt, signal)
   const end = noteAnswer(agent, answer, signal)
@@ -79,27 +83,35 @@ async function nextStep (agent: Agent, open: OpenTurn, signal: AbortSignal, onUs
   return end
 }
 
+/** Logs the message. What it means for the turn is read from the log, as after a restart. */
 function noteAnswer (agent: Agent, answer: Answer, signal: AbortSignal): TurnEnd | undefined {
   const model = agent.model.id
-  if (!('reply' in answer)) {
-    const aborted = 'aborted' in answer
-    if (aborted && signal.reason instanceof SuspendReason) return endOf(signal)
-    if (answer.partial !== '') {
-      const content = [{ type: 'text' as const, text: answer.partial }]
-      agent.log.append('assistant/message', { content, usage: noUsage(), model, stop: aborted ? 'aborted' : 'error' })
-    }
-    return aborted ? endOf(signal) : { reason: 'error', error: answer.failed }
+  if ('reply' in answer) {
+    const { reply: { stop, content: parts, usage, model: answered } } = answer
+    const content = stop === 'tool-calls' ? parts : parts.filter((part) => part.type !== 'tool-call')
+    agent.log.append('assistant/message', { content, usage: { ...usage, steps: 1 }, model: answered, stop })
+    return undefined
   }
-  const { reply } = answer
-  const usage = { ...reply.usage, steps: 1 }
-  const content = reply.stop === 'tool-calls' ? reply.content : reply.content.filter((part) => part.type !== 'tool-call')
-  agent.log.append('assistant/message', { content, usage, model: reply.model, stop: reply.stop })
-  switch (reply.stop) {
+  if (signal.reason instanceof SuspendReason) return endOf(signal)
+  const failed = 'failed' in answer ? answer.failed : undefined
+  if (answer.partial !== '') {
+    const content = [{ type: 'text' as const, text: answer.partial }]
+    const why = failed ? { stop: 'error' as const, error: failed } : { stop: 'aborted' as const }
+    agent.log.append('assistant/message', { content, usage: noUsage(), model, ...why })
+  }
+  return failed ? { reason: 'error', error: failed } : endOf(signal)
+}
+
+/** How a message ends its turn; `undefined` where it asks for tools. */
+function endOfMessage ({ stop, content, error }: EventMap['assistant/message'], signal: AbortSignal): TurnEnd | undefined {
+  switch (stop) {
     case 'end': return { reason: 'completed' }
     case 'max-tokens': return { reason: 'max-tokens' }
     case 'refusal': return { reason: 'refusal' }
     case 'tool-calls': return content.some((part) => part.type === 'tool-call') ? undefined : { reason: 'completed' }
-    default: return reply.stop satisfies never
+    case 'error': return { reason: 'error', error: error ?? outcome('MODEL_ERROR', 'the answer was cut off') }
+    case 'aborted': return signal.aborted ? endOf(signal) : { reason: 'error', error: outcome('INTERRUPTED', 'the answer was cut off') }
+    default: return stop satisfies never
   }
 }
 
@@ -118,8 +130,11 @@ async function reachedLimit (agent: Agent, own: readonly SessionEvent[]): Promis
   return undefined
 }
 
-const retriesOf = (events: readonly SessionEvent[], step: number): number =>
-  events.filter((event) => event.type === 'run/retry' && event.data.step === step).length
+/** Tries of the open step beyond the one that its last `step/start` counts. */
+function retriesOf (events: readonly SessionEvent[]): number {
+  const start = events.findLastIndex((event) => event.type === 'step/start')
+  return events.slice(start + 1).filter((event) => event.type === 'run/retry').length
+}
 
 /** Logs what the requests carry beside the messages, first and when it changed (driver.md 2.4). */
 function noteHeader (agent: Agent): void {

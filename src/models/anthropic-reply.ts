@@ -39,7 +39,7 @@ export class AnthropicDecoder implements ReplyDecoder {
       case 'content_block_stop': return this.#close(event.index)
       case 'message_delta':
         this.#count(event.usage)
-        if (isObject(event.delta) && typeof event.delta.stop_reason === 'string') this.#stopReason = event.delta.stop_reason
+        if (isObject(event.delta) && string(event.delta.stop_reason) !== '') this.#stopReason = string(event.delta.stop_reason)
         return
       case 'error': throw new UpstreamFault(errorObjectFault(event))
       default:

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { AssistantPart, Block, ToolDefinition } from '../core/events.ts'
 import type { ModelMessage } from '../core/fold.ts'
 import type { ModelRequest } from '../core/model.ts'
@@ -9,6 +10,7 @@ const RULES = { reserved: new Set(['model', 'messages', 'stream']), replaces: {}
 /** The API wants a cap; this one every model takes. */
 export const DEFAULT_MAX_TOKENS = 8192
 const EMPTY = '(empty message)'
+const NO_ANSWER = '(no answer)'
 
 /**
  * The body of a messages request. Pure: the same request gives the same bytes, and a longer conversation only adds messages
@@ -62,14 +64,14 @@ function messageTexts (messages: readonly ModelMessage[]): string[] {
   return texts
 }
 
-/** An assistant message of which nothing can be sent (unsigned reasoning alone) stands for no message. */
+/** An assistant message of which nothing can be sent (unsigned reasoning alone, white space) still takes its turn: roles alternate. */
 function spokenText (message: ModelMessage): string {
   if (message.role === 'user') {
     const blocks = blockTexts(message.content)
     return messageText('user', blocks.length === 0 ? [textBlock(EMPTY)] : blocks)
   }
   const blocks = message.role === 'assistant' ? message.content.map(assistantBlock).filter((block) => block !== '') : []
-  return blocks.length === 0 ? '' : messageText('assistant', blocks)
+  return messageText('assistant', blocks.length === 0 ? [textBlock(NO_ANSWER)] : blocks)
 }
 
 const messageText = (role: 'user' | 'assistant', blocks: readonly string[]): string =>
@@ -111,7 +113,9 @@ function inputText (text: string): string {
 }
 
 /** Ids and names as another API minted them may hold what this one refuses; call and result change alike. */
-const callId = (id: string): string => id.replaceAll(/[^\w-]/g, '_') || '_'
+const callId = (id: string): string => /^[\w-]+$/.test(id) ? id : `${id.replaceAll(/[^\w-]/g, '_')}_${digest(id)}`
+/** Keeps ids apart that differ only in what is replaced. */
+const digest = (id: string): string => createHash('sha256').update(id).digest('hex').slice(0, 8)
 const callName = (name: string): string => name.replaceAll(/[^\w-]/g, '_').slice(0, 128) || '_'
 
 const toolText = (tool: ToolDefinition): string => ownWire(tool, FORMAT) ?? JSON.stringify({

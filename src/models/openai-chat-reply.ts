@@ -29,7 +29,7 @@ export class OpenAiChatDecoder implements ReplyDecoder {
     if (!choice) return
     const delta = choice.delta ?? choice.message
     if (isObject(delta)) this.#message(delta)
-    if (typeof choice.finish_reason === 'string') this.#finish = choice.finish_reason
+    if (string(choice.finish_reason) !== '') this.#finish = string(choice.finish_reason)
   }
 
   takeWhole (body: unknown): void {
@@ -59,17 +59,17 @@ export class OpenAiChatDecoder implements ReplyDecoder {
     this.#content(delta.content)
     if (string(delta.refusal) !== '') {
       this.#refused = true
-      this.parts.write('text', string(delta.refusal))
+      this.parts.writeOne('text', string(delta.refusal))
     }
     if (Array.isArray(delta.tool_calls)) for (const call of delta.tool_calls) if (isObject(call)) this.#call(call)
   }
 
   /** A text, or the list of parts that some servers send. */
   #content (content: unknown): void {
-    if (!Array.isArray(content)) return this.parts.write('text', string(content))
+    if (!Array.isArray(content)) return this.parts.writeOne('text', string(content))
     for (const part of content) {
       if (!isObject(part)) continue
-      if (part.type === 'text') this.parts.write('text', string(part.text))
+      if (part.type === 'text') this.parts.writeOne('text', string(part.text))
       if (part.type === 'thinking' && Array.isArray(part.thinking)) {
         for (const thought of part.thinking) if (isObject(thought)) this.parts.write('reasoning', string(thought.text))
       }
@@ -90,8 +90,11 @@ export class OpenAiChatDecoder implements ReplyDecoder {
     const id = string(call.id)
     const index = typeof call.index === 'number' ? call.index : undefined
     const known = index === undefined ? this.#calls.at(-1) : this.#calls.findLast((open) => open.index === index)
-    const opens = id !== '' ? id !== known?.id && string(said.name) !== '' : index === undefined && string(said.name) !== ''
-    if (known && !(opens && (known.id !== '' || index === undefined))) return known.draft
+    const name = string(said.name)
+    // Servers that number every call alike and give no ids still name each.
+    const renamed = id === '' && name !== '' && known !== undefined && known.draft.name !== '' && known.draft.name !== name
+    const opens = id !== '' ? id !== known?.id && name !== '' : index === undefined && name !== ''
+    if (known && !renamed && !(opens && (known.id !== '' || index === undefined))) return known.draft
     const draft: CallDraft = { kind: 'tool-arguments', text: '', toolCallId: this.#callId(id), name: string(said.name) }
     this.parts.open(draft)
     this.#calls.push({ index, id, draft })

@@ -67,7 +67,10 @@ function userContent (content: readonly Block[]): string | object[] {
 }
 
 const toolCall = (part: ToolCallPart): object =>
-  ({ id: part.toolCallId, type: 'function', function: { name: part.name, arguments: part.arguments } })
+  ({ id: part.toolCallId, type: 'function', function: { name: callName(part.name), arguments: part.arguments } })
+
+/** What a model made up as a name may be none that the API takes back. */
+const callName = (name: string): string => name.replaceAll(/[^\w-]/g, '_').slice(0, 64) || '_'
 
 const toolText = (tool: ToolDefinition): string => ownWire(tool, FORMAT) ?? JSON.stringify({
   type: 'function',

@@ -58,6 +58,12 @@ export class ReplyParts {
     this.append(this.last?.kind === kind ? this.last : this.open({ kind, text: '' }), text)
   }
 
+  /** Appends to the first part of this kind: of an API whose message has one text, thoughts between its pieces or not. */
+  writeOne (kind: 'text' | 'reasoning', text: string): void {
+    if (text === '') return
+    this.append(this.#drafts.find((draft) => draft.kind === kind) ?? this.open({ kind, text: '' }), text)
+  }
+
   /** The deltas since the last call. */
   drain (): DeltaEvent[] {
     const deltas = this.#deltas
@@ -116,5 +122,5 @@ function idsOf (messages: readonly ModelMessage[]): Set<string> {
 }
 
 export const count = (value: unknown): number =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0
+  typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
 export const string = (value: unknown): string => typeof value === 'string' ? value : ''

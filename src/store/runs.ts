@@ -123,6 +123,9 @@ function createPublish ({ db, segments, sessions, keys, patches, now }: RunWrite
         if (openRun.get(run.tenant, run.sessionId)) {
           throw refuse('SESSION_CONFLICT', { detail: `session "${run.sessionId}" has an open run`, length: state.length })
         }
+        if (publication.after !== undefined && state.length !== publication.after) {
+          throw refuse('SESSION_CONFLICT', { detail: `session "${run.sessionId}" went on meanwhile`, length: state.length })
+        }
         insert(columns, session, state.length, spec)
         if (idempotency) keys.bind(run.tenant, { ...idempotency, subject: run.id }, true)
         return { segment: session, firstSeq: state.length }

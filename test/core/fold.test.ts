@@ -72,9 +72,9 @@ test('2.6 a steered message that the model never answered is answered for', () =
   expect(said(foldMessages(log)).slice(-2)).toEqual([['user', 'hurry'], ['assistant', '(no answer: error)']])
 })
 
-test('2.6 a turn that stopped on the result of a call, as a captured one does, ends there', () => {
+test('2.6 a turn that stopped on the result of a call is answered too, so that the next one finds its place', () => {
   const log = open(user('task'), assistant('', ['a']), result('a', 'recorded'), { type: 'turn/end', data: { turn: 1, reason: 'completed' } })
-  expect(said(foldMessages(log)).at(-1)).toEqual(['tool', 'recorded'])
+  expect(said(foldMessages(log)).slice(-2)).toEqual([['tool', 'recorded'], ['assistant', '(no answer: completed)']])
 })
 
 test('2.6 every message of the fold is a user message, an assistant message with content, or the result of a call before it', () => {

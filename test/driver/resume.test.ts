@@ -187,3 +187,10 @@ test('a run that ended its turn before the process stopped stays what it was, ev
   expect(await run.result).toMatchObject({ stopReason: 'completed', output: [text('done')] })
   await expectNothingLeft(room, run, before)
 })
+
+test('2.5 a deadline that passed while no process ran the run is over at once: LIMIT_TIME, and the model is not asked', async () => {
+  const left = await stopped([hangs()], { service: { limits: { timeoutMs: 60_000 } } })
+  const { room, run } = await takenUp(left, { acts: [says('too late')], now: () => Date.now() + 3_600_000 })
+  expect(await run.result).toMatchObject({ stopReason: 'error', error: { code: 'LIMIT_TIME' }, diagnostic: 'timeoutMs 60000 reached' })
+  expect(room.models.requests).toEqual([])
+})

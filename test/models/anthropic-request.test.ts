@@ -59,6 +59,7 @@ test('blocks without a visible character are not sent, and no message is left em
     { role: 'tool', toolCallId: 'a', name: 'f', content: [{ type: 'text', text: '' }], isError: false }
   ] }).messages).toEqual([
     { role: 'user', content: [{ type: 'text', text: '(empty message)' }] },
+    { role: 'assistant', content: [{ type: 'text', text: '(no answer)' }] },
     { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a' }] }
   ])
 })
@@ -72,9 +73,11 @@ test('images go as base64 sources, in results too', () => {
 })
 
 test('ids of another API are made to fit, call and result alike', () => {
-  expect(encode({ messages: [call('functions.f:0', '{}'), result('functions.f:0', 'x')] }).messages).toMatchObject([
-    { content: [{ type: 'tool_use', id: 'functions_f_0' }] }, { content: [{ type: 'tool_result', tool_use_id: 'functions_f_0' }] }
-  ])
+  const [use, answer, other] = encode({ messages: [call('functions.f:0', '{}'), result('functions.f:0', 'x'), call('functions:f.0', '{}')] })
+    .messages as { content: { id?: string, tool_use_id?: string }[] }[]
+  expect(use?.content[0]?.id).toMatch(/^functions_f_0_[0-9a-f]{8}$/)
+  expect(answer?.content[0]?.tool_use_id).toBe(use?.content[0]?.id)
+  expect(other?.content[0]?.id).not.toBe(use?.content[0]?.id)
 })
 
 test('the host\'s own system prompt is verbatim when alone, the head of an array beside ours', () => {

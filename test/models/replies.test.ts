@@ -196,3 +196,25 @@ test('anthropic: stops of its own', async ({ onTestFinished }) => {
   expect(await stop('pause_turn')).toMatchObject({ code: 'MODEL_ERROR', retryable: false,
     message: expect.stringMatching(/pause_turn/) as string })
 })
+
+const piece = (delta: object, finish: unknown = null): string =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
+
+test('openai-chat: an empty finish reason is none: a stream that ends so was cut off', async ({ onTestFinished }) => {
+  const { failure } = await answer(onTestFinished, 'openai-chat', raw(piece({ content: 'half' }, '') + piece({}, '')))
+  expect(failure).toMatchObject({ outcome: { code: 'MODEL_ERROR', message: expect.stringContaining('ended early') } })
+})
+
+test('openai-chat: a text with thoughts between its pieces is one text', async ({ onTestFinished }) => {
+  const stream = piece({ content: 'Hel' }) + piece({ reasoning_content: 'hm' }) + piece({ content: 'lo' }, 'stop')
+  const { reply } = await answer(onTestFinished, 'openai-chat', raw(`${stream}data: [DONE]\n\n`))
+  expect(reply?.content.filter(({ type }) => type === 'text')).toEqual([{ type: 'text', text: 'Hello' }])
+})
+
+test('openai-chat: calls without ids that share an index are told apart by their names; usage of -0 is 0', async ({ onTestFinished }) => {
+  const call = (name: string, given: string): object => ({ tool_calls: [{ index: 0, id: '', type: 'function', function: { name, arguments: given } }] })
+  const usage = 'data: {"choices":[],"usage":{"prompt_tokens":-0,"completion_tokens":2}}\n\n'
+  const { reply } = await answer(onTestFinished, 'openai-chat', raw(piece(call('a', '{}')) + piece(call('b', '{}'), 'tool_calls') + usage))
+  expect(reply?.content).toMatchObject([{ name: 'a', arguments: '{}' }, { name: 'b', arguments: '{}' }])
+  expect(Object.is(reply?.usage.inputTokens, 0)).toBe(true)
+})

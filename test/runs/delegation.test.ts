@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { startService, makeFolder } from '../support/service.ts'
 import { startFakeModelServer, type FakeRequest } from '../support/fake-model-server.ts'
+import { sent } from '../support/sent.ts'
 import { calls, callsAll, says, type FakeAnswer } from '../support/fake-answers.ts'
 
 const lastText = ({ json }: FakeRequest): string => {
@@ -22,7 +23,7 @@ test('11 siblings run in parallel, results in the model\'s order, and the tree s
   })
   const run = await service.start({ task: 'root' })
   expect(await service.result(run.id)).toMatchObject({ output: [{ text: 'all done' }] })
-  expect((models.requests.at(-1)!.json.messages as object[]).slice(-2)).toMatchObject([
+  expect(sent(models, -1).messages.slice(-2)).toMatchObject([
     { role: 'tool', tool_call_id: 'a', content: 'did a' }, { role: 'tool', tool_call_id: 'b', content: 'did b' }
   ])
   const tree = await service.call('GET', `/v1/runs/${run.id}/tree`)

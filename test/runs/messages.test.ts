@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { startService } from '../support/service.ts'
 import { startFakeModelServer } from '../support/fake-model-server.ts'
+import { sent } from '../support/sent.ts'
 import { calls, says } from '../support/fake-answers.ts'
 
 const tool = { name: 'read_file', description: 'reads', inputSchema: { type: 'object' } }
@@ -43,8 +44,7 @@ test('7.3 a follow-up is a new run on the same session: continues, same depth, i
   })
   expect(answer.body.id).not.toBe(first.id)
   expect(await service.result(first.id)).toEqual(before)
-  const [one, two] = models.requests.map(({ json }) => json)
-  expect(two).toMatchObject({ system: 'You are short.', messages: [...one!.messages as object[], { role: 'assistant' }, { role: 'user' }] })
+  expect(sent(models, 1)).toMatchObject({ system: 'You are short.', messages: [...sent(models, 0).messages, { role: 'assistant' }, { role: 'user' }] })
   const events = await service.call('GET', `/v1/runs/${answer.body.id}/events`)
   expect(events.body.events[0]).toMatchObject({ type: 'turn/start', data: { turn: 2, origin: 'message' } })
 })
@@ -57,4 +57,25 @@ test('7.3 two follow-ups at once: one wins, the other is told', async ({ onTestF
   await service.result(first.id)
   const answers = await Promise.all([1, 2].map((n) => service.call('POST', `/v1/runs/${first.id}/messages`, { content: `${n}`, mode: 'follow-up' })))
   expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([201, 409])
+})
+
+test('7.3 a message that its run ended without, at the token cap, reaches the model with the follow-up', async ({ onTestFinished }) => {
+  const models = await startFakeModelServer(onTestFinished, { answers: [says('cut', { stop: 'max-tokens', delayMs: 100 }), says('now')] })
+  const service = await startService(onTestFinished, { env: { OPENAI_BASE_URL: models.openaiUrl, DEFAULT_MODEL: 'openai/m' } })
+  const first = await service.start({ task: 'a' })
+  await models.received(0)
+  expect((await service.call('POST', `/v1/runs/${first.id}/messages`, { content: 'be short' })).status).toBe(202)
+  expect(await service.result(first.id)).toMatchObject({ stopReason: 'max-tokens' })
+  await service.call('POST', `/v1/runs/${first.id}/messages`, { content: 'go on', mode: 'follow-up' }, { prefer: 'wait=10' })
+  expect(sent(models, 1).messages.map(({ content }) => content)).toEqual(['a', 'cut', 'go on', 'be short'])
+})
+
+test('9.8 a follow-up owes a structured value of its own', async ({ onTestFinished }) => {
+  const service = await startService(onTestFinished)
+  const outputSchema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
+  const script = [{ call: { name: 'structured_output', input: { n: 1 } } }]
+  const first = await service.start({ task: 'a', outputSchema, agentOptions: { script } })
+  expect(await service.result(first.id)).toMatchObject({ structured: { n: 1 } })
+  const next = await service.call('POST', `/v1/runs/${first.id}/messages`, { content: 'again', mode: 'follow-up' }, { prefer: 'wait=10' })
+  expect(next.body.result).toMatchObject({ stopReason: 'completed', structured: { n: 1 } })
 })

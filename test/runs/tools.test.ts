@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { calls, callsAll, says, type FakeAnswer } from '../support/fake-answers.ts'
 import { startFakeModelServer, type FakeModelServer, type FakeRequest } from '../support/fake-model-server.ts'
+import { sent } from '../support/sent.ts'
 import { makeFolder, startService, type AtEnd, type Service, type ServiceOptions } from '../support/service.ts'
 
 const bin = (name: string): string => new URL(`../../node_modules/.bin/${name}`, import.meta.url).pathname
@@ -15,10 +16,8 @@ async function withModel (atEnd: AtEnd, answers: FakeAnswer[] | ((request: FakeR
 }
 
 const run = (code: string, id = 'p1'): FakeAnswer => calls('run_code', { code }, { id })
-const resultOf = (models: FakeModelServer, n: number): string =>
-  String((models.requests[n]!.json.messages as { content: unknown }[]).at(-1)?.content)
-const toolNames = (models: FakeModelServer): unknown =>
-  (models.requests[0]!.json.tools as { function: { name: string } }[]).map((tool) => tool.function.name)
+const resultOf = (models: FakeModelServer, n: number): string => String(sent(models, n).messages.at(-1)?.content)
+const toolNames = (models: FakeModelServer): unknown => sent(models, 0).tools?.map((tool) => tool.function.name)
 const hostTool = { name: 'read_file', description: 'reads', inputSchema: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] } }
 
 test('10 in mode code the wire carries run_code alone, a direct call is explained, and programs call the host\'s tools', async ({ onTestFinished }) => {
@@ -90,7 +89,7 @@ mcp:
 })
 
 test('an HTTP tool is called as configured, where the outbound rules let it', async ({ onTestFinished }) => {
-  const server = createServer((request, response) => { response.end(`you asked ${request.url} as ${request.headers['x-who']}`) })
+  const server = createServer((request, response) => { response.end(`you asked ${request.url} as ${String(request.headers['x-who'])}`) })
   await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
   onTestFinished(() => { server.close() })
   const { port } = server.address() as AddressInfo
