@@ -24,7 +24,10 @@ export function takeJsonBodies (app: FastifyInstance, maxBytes: number): void {
     const limit = Math.min(maxBytes, request.apiKey?.limits?.bodyBytes ?? maxBytes)
     const bytes = await readAll(payload, request.headers, limit)
     const text = utf8(bytes)
-    return text.trim() === '' ? {} : parse(request, text, request.routeOptions.config.parse ?? strict)
+    if (text.trim() === '') return {}
+    const value = parse(request, text, request.routeOptions.config.parse ?? strict)
+    if (value === null) throw invalid([{ pointer: '', detail: 'must be an object, not null' }])
+    return value
   })
   app.addHook('preValidation', async (request) => {
     if (request.routeOptions.schema?.body !== undefined) request.body ??= {}

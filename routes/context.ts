@@ -35,6 +35,8 @@ export interface RoutesDeps {
   keys?: { find (bearer: string): KeyEntry | undefined } | undefined
   /** Without keys: `loopback` takes loopback hosts only, `open` any (http-api.md 8.2). */
   access: 'loopback' | 'open'
+  /** The provider of a start that names none. */
+  defaultProvider?: string | undefined
   maxBodyBytes: number
   maxWaitSeconds: number
   version: string

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { STATUS_CODES } from 'node:http'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { LogController } from 'fastify'
 import type { FastifyInstance } from 'fastify'
@@ -29,8 +29,11 @@ export function createHttp (deps: RoutesDeps, before: (app: FastifyInstance) => 
       void reply.header('x-request-id', request.id)
       void sendProblem(error, request, reply)
     },
-    clientErrorHandler: answerBrokenRequest
+    clientErrorHandler: answerBrokenRequest,
+    // Its absence is refused in our words (RFC 9110 §7.2).
+    http: { requireHostHeader: false }
   })
+  app.server.on('checkExpectation', answerExpectation)
   before(app)
   registerRoutes(app, deps)
   return app as unknown as FastifyInstance
@@ -45,6 +48,14 @@ function requestIdOf (request: Pick<IncomingMessage, 'headers'>): string {
 const BROKEN: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'the request\'s header fields are too large'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not come in time']
+}
+
+/** What a client expects beside `100-continue` is not there to be had (RFC 9110 §10.1.1). */
+function answerExpectation (request: IncomingMessage, response: ServerResponse): void {
+  const requestId = requestIdOf(request)
+  const detail = `the expectation "${String(request.headers.expect)}" cannot be met`
+  const { body } = problemOf(invalid([{ pointer: '', detail }]), requestId, {}, 417)
+  response.writeHead(417, { 'content-type': 'application/problem+json', 'x-request-id': requestId, connection: 'close' }).end(JSON.stringify(body))
 }
 
 /** Bytes that are no HTTP request, answered on the socket: no route ever sees them. */

@@ -45,6 +45,12 @@ const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}
 export function instant (name: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined
   const time = INSTANT.test(value) ? Date.parse(value) : Number.NaN
-  if (Number.isNaN(time)) throw invalidQuery(name, 'must be a time as in 2026-01-31T12:00:00Z')
+  if (Number.isNaN(time) || !isDay(value)) throw invalidQuery(name, 'must be a time as in 2026-01-31T12:00:00Z')
   return time
+}
+
+/** JavaScript reads the 30th of February as a day in March. */
+function isDay (value: string): boolean {
+  const [year = 0, month = 0, day = 0] = value.slice(0, 10).split('-').map(Number)
+  return day <= new Date(Date.UTC(year, month, 0)).getUTCDate()
 }

@@ -9,6 +9,7 @@ import { catalogueRoutes } from './catalogue.ts'
 import type { RouteTools, RoutesDeps } from './context.ts'
 import { docsRoutes } from './docs.ts'
 import { healthRoutes } from './health.ts'
+import { invalid } from './invalid.ts'
 import { createLives } from './lives.ts'
 import { sendProblem } from './problem.ts'
 import { decodeQuery } from './query.ts'
@@ -50,6 +51,7 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
   app.addHook('onRequest', async (request, reply) => {
     request.relay = {}
     void reply.header('x-request-id', request.id)
+    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw invalid([{ pointer: '', detail: 'the Host header is missing' }])
   })
   const { metrics } = deps
   if (metrics) {

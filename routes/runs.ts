@@ -56,7 +56,7 @@ async function start (tools: RouteTools, request: FastifyRequest, reply: Fastify
   const streams = asksForEvents(request.headers.accept)
   const asked = preferredWait(request.headers.prefer)
   const wait = asked === undefined || streams ? undefined : usedWait(asked, tools.maxWaitSeconds)
-  const { input, idempotency, onDisconnect } = readStart(request, streams || (wait ?? 0) > 0)
+  const { input, idempotency, onDisconnect } = readStart(request, streams || (wait ?? 0) > 0, tools.defaultProvider)
 
   const life = tools.lifeOf(reply)
   const { run, replayed } = await tools.runs.start(
@@ -74,12 +74,12 @@ async function start (tools: RouteTools, request: FastifyRequest, reply: Fastify
 }
 
 /** What the request asks for. The body's memory is free from here on: a start may wait long. */
-function readStart (request: FastifyRequest, attached: boolean): {
+function readStart (request: FastifyRequest, attached: boolean, spawn = 'spawn'): {
   input: StartInput, idempotency: ReturnType<typeof idempotencyOf>, onDisconnect: 'cancel' | 'continue'
 } {
   const body = request.body as StartBody
   const idempotency = idempotencyOf(request)
-  const input = startInput(body, request.verbatim ?? { text: () => 'null' })
+  const input = startInput(body, request.verbatim ?? { text: () => 'null' }, spawn)
   const onDisconnect = body.onDisconnect ?? (attached && !idempotency && body.id === undefined ? 'cancel' : 'continue')
   request.relay = input.relay
   request.body = undefined

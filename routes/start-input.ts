@@ -10,10 +10,10 @@ import { invalid } from './invalid.ts'
 import type { Fault } from './invalid.ts'
 
 /** A start's body as the application takes it. Throws `INVALID_REQUEST` for what the schema cannot say. */
-export function startInput (body: StartBody, verbatim: Verbatim): StartInput {
-  const faults = faultsOf(body)
+export function startInput (body: StartBody, verbatim: Verbatim, spawn: string): StartInput {
+  const faults = faultsOf(body, spawn)
   if (faults.length > 0) throw invalid(faults)
-  const { provider = 'spawn', id, task, label, maxDepth, persona, toolFilter, outputSchema, limits = {}, metadata = {} } = body
+  const { provider = spawn, id, task, label, maxDepth, persona, toolFilter, outputSchema, limits = {}, metadata = {} } = body
   const parent = parentInput(body, verbatim)
   return {
     provider,
@@ -39,13 +39,13 @@ export function startInput (body: StartBody, verbatim: Verbatim): StartInput {
   }
 }
 
-function faultsOf (body: StartBody): Fault[] {
+function faultsOf (body: StartBody, spawn: string): Fault[] {
   const faults: Fault[] = []
-  const { task, parent, provider = 'spawn', tools = [] } = body
+  const { task, parent, provider = spawn, tools = [] } = body
   if (Array.isArray(task) && task.every((block) => block.type === 'text' && block.text === '')) {
     faults.push({ pointer: '/task', detail: 'must not be empty' })
   }
-  if (parent) faults.push(...parentFaults(parent, provider))
+  if (parent) faults.push(...parentFaults(parent, provider === spawn))
   const seen = new Set<string>()
   for (const [index, { name }] of tools.entries()) {
     if (seen.has(name)) faults.push({ pointer: `/tools/${index}/name`, detail: `repeats "${name}"` })
@@ -56,7 +56,7 @@ function faultsOf (body: StartBody): Fault[] {
   return faults
 }
 
-function parentFaults (parent: NonNullable<StartBody['parent']>, provider: string): Fault[] {
+function parentFaults (parent: NonNullable<StartBody['parent']>, isSpawn: boolean): Fault[] {
   const faults: Fault[] = []
   const fields = Object.keys(parent)
   const named = fields.filter((field) => field === 'runId' || field === 'sessionId')
@@ -64,8 +64,8 @@ function parentFaults (parent: NonNullable<StartBody['parent']>, provider: strin
     const other = fields.find((field) => field !== named[0])
     faults.push({ pointer: `/parent/${other}`, detail: `cannot stand beside ${named[0]}` })
   }
-  if (parent.transcript && provider === 'spawn') {
-    faults.push({ pointer: '/parent/transcript', detail: 'needs the provider "fork": spawn takes no history' })
+  if (parent.transcript && isSpawn) {
+    faults.push({ pointer: '/parent/transcript', detail: 'needs a provider that inherits, such as "fork": a fresh child takes no history' })
   }
   return faults
 }

@@ -96,7 +96,7 @@ interface Face { http: FastifyInstance, connections: Connections }
 function createFace (options: AppOptions, { runs, metrics, state, health }: FaceRooms): Face {
   const { config, log, keys, now = Date.now } = options
   const http = createHttp({
-    runs, keys, access: config.access === 'open' ? 'open' : 'loopback', maxBodyBytes: config.maxBodyBytes,
+    runs, keys, defaultProvider: config.providers.spawn.providerName, access: config.access === 'open' ? 'open' : 'loopback', maxBodyBytes: config.maxBodyBytes,
     maxWaitSeconds: config.maxWaitSeconds, version: pkg.version, closing: state.closing.signal, now, metrics,
     // What Fastify tells of itself is no news; its faults are.
     log: log.child({}, { level: log.isLevelEnabled('info') ? 'warn' : log.level }),

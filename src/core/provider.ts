@@ -49,6 +49,7 @@ export interface SubagentRequest {
     tenant: string
     id?: string
     hostTools: ToolDefinition[]
+    toolsFrom?: 'transcript'
     codeMode: CodeMode
     limits: RunLimits
     relay: RelayOptions

@@ -31,6 +31,8 @@ export interface RunSpec {
   toolFilter?: ToolFilter
   outputSchema?: JsonObject
   hostTools: ToolDefinition[]
+  /** They came with the parent's transcript, not with the start. */
+  toolsFrom?: 'transcript'
   codeMode: CodeMode
   /** Every limit in force, the parent's tree limits included. */
   limits: RunLimits

@@ -54,7 +54,7 @@ export async function buildAgent (parts: AgentParts, spec: RunSpec, hooks: RunHo
   const system = personaSections(parts.persona, spec)
   const listed = parts.source ? await parts.source.list(signal) : { tools: [], notices: [] }
   const own = createToolView({
-    host: spec.hostTools, deployment: [...parts.tools, ...listed.tools], compile, ...(spec.toolFilter ? { filter: spec.toolFilter } : {})
+    host: spec.hostTools, ...(spec.toolsFrom ? { from: spec.toolsFrom } : {}), deployment: [...parts.tools, ...listed.tools], compile, ...(spec.toolFilter ? { filter: spec.toolFilter } : {})
   })
   const structured = spec.outputSchema === undefined ? undefined : createStructuredOutput({
     schema: spec.outputSchema, compile, onCapture: (...args) => hooks.onCapture(...args), ...(hooks.captured === undefined ? {} : { captured: hooks.captured })

@@ -9,7 +9,7 @@ import { LimitReason } from '../loop/agent.ts'
 import { HostDesk } from '../loop/host-desk.ts'
 import { runTurn } from '../loop/turn.ts'
 import type { AgentSetup, RunHooks } from './agent.ts'
-import type { DriverOptions, ReservedSlot } from './options.ts'
+import { watchedSlot, type DriverOptions, type ReservedSlot } from './options.ts'
 import { agentOf } from './loop-agent.ts'
 import { createNews, type News } from './news.ts'
 import { createProjection, type Projection } from './projection.ts'
@@ -76,7 +76,9 @@ export class ChildRun implements LiveRun, SubagentRun {
       log: this.log,
       now: options.now,
       timeoutMs: spec.limits.toolTimeoutMs ?? null,
-      onChange: (pendingToolCalls) => this.projection.patch({ pendingToolCalls, status: pendingToolCalls.length > 0 ? 'waiting' : 'running' })
+      onChange: (pendingToolCalls) => this.projection.patch({
+        pendingToolCalls, status: pendingToolCalls.length > 0 ? 'waiting' : init.slot.ready ? 'running' : 'queued'
+      })
     })
   }
 
@@ -178,12 +180,12 @@ export class ChildRun implements LiveRun, SubagentRun {
     if (!slot.free && this.projection.record.status !== 'waiting') await this.#acquireSlot(signal)
     const unsent = !this.#own().some((event) => event.type === 'turn/start')
     if (unsent && signal.aborted) return this.#read()
-    if (this.projection.record.status === 'queued') this.#running()
+    this.#regained()
     const seed = loadedSeed ?? await readSeed(this.#options.store, this.projection.record, signal)
     if (unsent && signal.aborted) return this.#read()
     if (seed) this.log.attachSeed(seed)
     const origin = this.projection.record.continues === null ? 'task' : 'message'
-    const turn = runTurn(agentOf(this.#options, this, this.#init, setup), { origin, content: this.spec.prompt }, signal, (usage) => this.projection.patch({ usage }))
+    const turn = runTurn(agentOf(this.#options, this, { ...this.#init, slot: watchedSlot(this.#init.slot, () => this.#regained()) }, setup), { origin, content: this.spec.prompt }, signal, (usage) => this.projection.patch({ usage }))
     this.#forgetStaleCalls()
     this.#underway.resolve(undefined)
     await turn
@@ -216,8 +218,10 @@ export class ChildRun implements LiveRun, SubagentRun {
     })
   }
 
+  #regained (): void { if (this.projection.record.status === 'queued') this.#running() }
+
   #running (): void {
-    this.projection.patch({ status: 'running', startedAt: this.#options.now() })
+    this.projection.patch({ status: 'running', startedAt: this.projection.record.startedAt ?? this.#options.now() })
     const patch = this.projection.take()
     if (!patch) return
     this.#options.store.patchRun(this.tenant, this.id, patch).then(() => this.#news.tell(), (error: unknown) => {

@@ -73,7 +73,7 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
 const slotOf = (options: DriverOptions, spec: RunSpec, resumed: boolean): ReservedSlot =>
   spec.delegation ? PARENTS_SLOT : options.reserve(resumed)
 
-const PARENTS_SLOT: ReservedSlot = { free: true, release () {}, acquire: () => Promise.resolve() }
+const PARENTS_SLOT: ReservedSlot = { free: true, ready: true, release () {}, acquire: () => Promise.resolve() }
 
 const lower = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined ? b : b === undefined ? a : Math.min(a, b)
@@ -101,6 +101,7 @@ function specOf (options: DriverOptions, request: SubagentRequest, seed: Seed | 
     model: model.id,
     agentOptions: { ...given, model: model.id, ...(maxTokens === undefined ? {} : { maxTokens }) },
     hostTools: service.hostTools,
+    ...(service.toolsFrom ? { toolsFrom: service.toolsFrom } : {}),
     codeMode: service.codeMode,
     limits: tighterLimits(service.limits, parent.limits),
     relay: service.relay,

@@ -5,7 +5,11 @@ import type { Agent, Slot } from '../loop/agent.ts'
 import type { AgentParts } from './agent.ts'
 
 /** A place that executes runs, or one in the queue for it (`free: false`). */
-export interface ReservedSlot extends Slot { readonly free: boolean }
+export interface ReservedSlot extends Slot {
+  readonly free: boolean
+  /** Whether `acquire` would give a place now. */
+  readonly ready: boolean
+}
 
 export interface DriverOptions extends AgentParts {
   store: Store
@@ -37,3 +41,14 @@ export function announce ({ announce, onFault }: DriverOptions, run: LiveRun): v
     onFault('a run could not be announced', error, { runId: run.id })
   }
 }
+
+/** The slot as the loop gives it up and takes it back; `onPlace` is told when it has one again. */
+export const watchedSlot = (slot: ReservedSlot, onPlace: () => void): ReservedSlot => ({
+  free: slot.free,
+  ready: slot.ready,
+  release: () => slot.release(),
+  async acquire (signal) {
+    await slot.acquire(signal)
+    onPlace()
+  }
+})

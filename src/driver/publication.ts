@@ -17,7 +17,7 @@ export function publicationOf (options: DriverOptions, request: SubagentRequest,
     id, tenant: service.tenant, sessionId: id, continues: null, provider: child.provider, label: request.label ?? null,
     status: child.queued ? 'queued' : 'running', stopReason: null, error: null, depth: spec.depth,
     parentRunId: parent.runId, parentSessionId: parent.sessionId, rootId: parent.rootId ?? id, model: spec.model,
-    seed: { turns: seed?.turns ?? 0, events: seed?.events ?? 0 }, notices: [...foreign ? service.notices : [], ...setup.notices],
+    seed: { turns: seed?.turns ?? 0, events: seed?.events ?? 0 }, notices: [...foreign ? service.notices : [], ...serverToolNotice(spec, setup), ...setup.notices],
     createdAt, startedAt: child.queued ? null : createdAt, settledAt: null, expiresAt: null, cancel: null,
     usage: noUsage(), pendingToolCalls: [], metadata: service.metadata, result: null
   }
@@ -40,3 +40,9 @@ export const headerOf = (record: Omit<RunRecord, 'segment' | 'firstSeq'>, spec: 
   ...(record.seed.events === 0 ? {} : { seedLength: record.seed.events }),
   ...(record.label === null ? {} : { label: record.label })
 })
+
+/** Tools of another vendor's API that the child's model does not have (http-api.md 4.2). */
+function serverToolNotice ({ hostTools }: RunSpec, { model }: AgentSetup): string[] {
+  const names = hostTools.filter(({ serverTool, wire }) => serverTool && wire?.format !== model.kind).map(({ name }) => name)
+  return names.length === 0 ? [] : [`the model does not have these tools of another API: ${names.join(', ')}`]
+}

@@ -1,4 +1,4 @@
-import { refuse } from '../core/errors.ts'
+import { messageOf, refuse } from '../core/errors.ts'
 import type { ToolDefinition } from '../core/events.ts'
 import type { ToolFilter } from '../core/run.ts'
 import type { CompileSchema, Tool } from '../core/tool.ts'
@@ -10,13 +10,14 @@ export const RESERVED_TOOLS: ReadonlySet<string> = new Set(['structured_output',
 export interface ViewParts {
   /** The host's tools; each call waits for the host. */
   host: readonly ToolDefinition[]
+  from?: 'transcript'
   deployment: readonly Tool[]
   filter?: ToolFilter
   compile: CompileSchema
 }
 
-/** The child's one view of tools (driver.md §8). Throws `TOOL_NAME_TAKEN`, `TOOL_FILTER_INVALID`, `INVALID_REQUEST` (a schema that does not compile). */
-export function createToolView ({ host, deployment, filter, compile }: ViewParts): ToolView {
+/** The child's one view of tools (driver.md §8). Throws `TOOL_NAME_TAKEN`, `TOOL_FILTER_INVALID`, and `INVALID_REQUEST` or `TRANSCRIPT_INVALID` for a schema that does not compile. */
+export function createToolView ({ host, from, deployment, filter, compile }: ViewParts): ToolView {
   const taken = new Set([...RESERVED_TOOLS, ...deployment.map((tool) => tool.definition.name)])
   for (const { name } of host) {
     if (taken.has(name)) throw refuse('TOOL_NAME_TAKEN', { name })
@@ -29,7 +30,7 @@ export function createToolView ({ host, deployment, filter, compile }: ViewParts
   host.forEach((definition, index) => {
     if (!keeps(definition.name)) return
     definitions.push(definition)
-    if (!definition.serverTool) tools.set(definition.name, hostTool(definition, index, compile))
+    if (!definition.serverTool) tools.set(definition.name, hostTool(definition, index, compile, from))
   })
   for (const tool of deployment.filter(({ definition }) => keeps(definition.name))) {
     definitions.push(tool.definition)
@@ -73,12 +74,13 @@ function filterOf (filter: ToolFilter | undefined, known: readonly string[]): (n
   return (name) => (allow === undefined || allow.includes(name)) && !deny?.includes(name)
 }
 
-function hostTool (definition: ToolDefinition, index: number, compile: CompileSchema): Tool {
+function hostTool (definition: ToolDefinition, index: number, compile: CompileSchema, from: ViewParts['from']): Tool {
   try {
     const validate = compile(definition.inputSchema)
     return { definition, executor: 'host', idempotent: false, validate, execute: neverHere }
   } catch (error) {
-    const detail = `tool "${definition.name}": ${error instanceof Error ? error.message : String(error)}`
+    const detail = `tool "${definition.name}": ${messageOf(error)}`
+    if (from === 'transcript') throw refuse('TRANSCRIPT_INVALID', { detail: `transcript.tools[${index}]: ${detail}`, pointer: `/parent/transcript/tools/${index}` })
     throw refuse('INVALID_REQUEST', { detail, errors: [{ pointer: `/tools/${index}/inputSchema`, detail }] })
   }
 }

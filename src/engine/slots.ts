@@ -5,6 +5,8 @@ export interface SlotsOptions { running: number, queued: number }
 export interface Slot {
   /** Whether it was a place at once. */
   readonly free: boolean
+  /** Whether `acquire` would give a place now. */
+  readonly ready: boolean
   /** Gives up the place, or the place in the queue. Idempotent. */
   release (): void
   /** Resolves with a place; rejects with the signal's reason. At once for one that holds it. */
@@ -23,10 +25,10 @@ export function createSlots ({ running, queued }: SlotsOptions): Slots {
   const places = new Places(running)
   return {
     get running () { return places.taken },
-    get queued () { return places.queue.size },
+    get queued () { return places.starts },
     reserve (resumed) {
       const free = places.take()
-      if (!free && !resumed && places.queue.size >= queued) throw refuse('OVERLOADED', { retryAfter: 1 })
+      if (!free && !resumed && places.starts >= queued) throw refuse('OVERLOADED', { retryAfter: 1 })
       return createSlot(places, free)
     }
   }
@@ -39,12 +41,16 @@ class Places {
   readonly queue = new Set<Turn>()
   readonly #most: number
   taken = 0
+  /** Of those who wait, who has never had a place: a run that had one and gave it up fills no queue of starts. */
+  starts = 0
 
   constructor (most: number) { this.#most = most }
 
+  get ready (): boolean { return this.taken < this.#most && this.queue.size === 0 }
+
   /** A place at once, unless others wait for one. */
   take (): boolean {
-    if (this.taken >= this.#most || this.queue.size > 0) return false
+    if (!this.ready) return false
     this.taken++
     return true
   }
@@ -73,18 +79,26 @@ function createSlot (places: Places, free: boolean): Slot {
   let holds = free
   let turn: Turn | undefined
   let granted = Promise.withResolvers<undefined>()
+  let isStart = !free
   const queue = (): void => {
     granted = Promise.withResolvers()
     turn = () => {
       holds = true
-      turn = undefined
+      leave()
       granted.resolve(undefined)
     }
+    if (isStart) places.starts++
     places.wait(turn)
+  }
+  /** No longer among those who wait. */
+  const leave = (): void => {
+    if (turn && isStart) places.starts--
+    isStart = false
+    turn = undefined
   }
   const release = (): void => {
     if (turn) places.queue.delete(turn)
-    turn = undefined
+    leave()
     if (!holds) return
     holds = false
     places.giveBack()
@@ -92,6 +106,7 @@ function createSlot (places: Places, free: boolean): Slot {
   if (!free) queue()
   return {
     free,
+    get ready () { return holds || places.ready },
     release,
     async acquire (signal) {
       if (holds) return

@@ -87,8 +87,10 @@ function withUniqueCalls (agent: Agent, reply: ModelReply): ModelReply {
   }
   const unique = (part: AssistantPart): AssistantPart => {
     if (part.type !== 'tool-call') return part
-    let toolCallId = part.toolCallId
-    for (let n = 2; taken.has(toolCallId); n++) toolCallId = `${part.toolCallId}_${n}`
+    // An id that no host could send back is none (http-api.md 7.1).
+    const given = /^[\x21-\x7e]{1,256}$/.test(part.toolCallId) ? part.toolCallId : `call_${taken.size + 1}`
+    let toolCallId = given
+    for (let n = 2; taken.has(toolCallId); n++) toolCallId = `${given}_${n}`
     taken.add(toolCallId)
     return toolCallId === part.toolCallId ? part : { ...part, toolCallId }
   }

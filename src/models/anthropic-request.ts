@@ -3,7 +3,7 @@ import type { AssistantPart, Block, ToolDefinition } from '../core/events.ts'
 import type { ModelMessage } from '../core/fold.ts'
 import type { ModelRequest } from '../core/model.ts'
 import { arrayElements, isObjectText, joinElements } from './json-text.ts'
-import { joinSections, objectSchema, ownWire, requestText } from './request-parts.ts'
+import { joinSections, objectSchema, ownWire, sendableTools, requestText } from './request-parts.ts'
 
 const FORMAT = 'anthropic'
 const RULES = { reserved: new Set(['model', 'messages', 'stream']), replaces: {} } as const
@@ -18,7 +18,8 @@ const NO_ANSWER = '(no answer)'
  * `providerOptions` that is not a JSON object.
  */
 export function encodeAnthropic (request: ModelRequest, model: string): string {
-  const { tools, temperature } = request
+  const { temperature } = request
+  const tools = sendableTools(request.tools, FORMAT)
   return requestText([
     ['model', JSON.stringify(model)],
     ['max_tokens', String(request.maxTokens ?? DEFAULT_MAX_TOKENS)],

@@ -2,7 +2,7 @@ import type { Block, ToolCallPart, ToolDefinition } from '../core/events.ts'
 import type { ModelMessage } from '../core/fold.ts'
 import type { ModelRequest } from '../core/model.ts'
 import { joinElements } from './json-text.ts'
-import { joinSections, objectSchema, ownWire, plainText, requestText } from './request-parts.ts'
+import { joinSections, objectSchema, ownWire, sendableTools, plainText, requestText } from './request-parts.ts'
 
 const FORMAT = 'openai-chat'
 const RULES = {
@@ -19,7 +19,8 @@ export interface OpenAiChatTarget { model: string, official: boolean }
  * `providerOptions` that is not a JSON object.
  */
 export function encodeOpenAiChat (request: ModelRequest, { model, official }: OpenAiChatTarget): string {
-  const { tools, temperature, maxTokens } = request
+  const { temperature, maxTokens } = request
+  const tools = sendableTools(request.tools, FORMAT)
   return requestText([
     ['model', JSON.stringify(model)],
     ['messages', `[${joinElements([...systemTexts(request), ...request.messages.map(messageText)])}]`],

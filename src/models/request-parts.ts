@@ -47,3 +47,7 @@ export function requestText (ours: readonly Member[], providerOptions: string | 
   const kept = ours.filter(([key, json]) => json !== undefined && !named.has(key))
   return `{${[...kept.map(([key, json]) => `${JSON.stringify(key)}:${json}`), ...theirs.map(({ text }) => text)].join(',')}}`
 }
+
+/** Tools that the upstream runs itself are its own format's: another would take them for functions that somebody runs. */
+export const sendableTools = (tools: readonly ToolDefinition[], format: WireFormat): ToolDefinition[] =>
+  tools.filter((tool) => !tool.serverTool || ownWire(tool, format) !== undefined)

@@ -34,6 +34,7 @@ async function replay (context: RunsContext, caller: Caller, { key, bodyHash }: 
   const known = await context.store.findIdempotency(caller.tenant, ROUTE, key)
   if (known && known.bodyHash !== bodyHash) throw refuse('IDEMPOTENCY_MISMATCH')
   const record = known && await context.store.getRun(caller.tenant, known.subject)
+  if (known && !record) throw refuse('RUN_NOT_FOUND', { id: known.subject })
   return record && { run: await viewOf(context, record), replayed: true }
 }
 
@@ -101,6 +102,7 @@ async function requestOf (context: RunsContext, caller: Caller, input: StartInpu
       tenant: caller.tenant,
       id: input.id,
       hostTools: input.tools ?? parent.tools ?? [],
+      ...(input.tools === undefined && parent.tools ? { toolsFrom: 'transcript' as const } : {}),
       codeMode: input.codeMode,
       limits: { ...context.limits, ...input.limits },
       relay: input.relay,

@@ -56,7 +56,7 @@ test('5.3 a failure to release belongs to dispose; the result is the run\'s own,
   let released = 0
   const room: Room = await openDriver(onTestFinished, {
     acts: [says('done')],
-    reserve: () => ({ free: true, acquire: () => Promise.resolve(), release: () => { released++; throw new Error('the slot is stuck') } }),
+    reserve: () => ({ free: true, ready: true, acquire: () => Promise.resolve(), release: () => { released++; throw new Error('the slot is stuck') } }),
     retire: (run: LiveRun) => { room.registry.retire(run); throw new Error('the registry is stuck') }
   })
   const controller = new AbortController()

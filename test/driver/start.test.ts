@@ -122,7 +122,7 @@ test('4.1 nothing is left when the queue is full', async () => {
 
 test('4.1 a step that cannot be undone keeps no other from being undone, and the start rejects with its own cause', async () => {
   const room: Room = await openDriver(onTestFinished, {
-    reserve: () => ({ free: true, acquire: () => Promise.resolve(), release: () => { throw new Error('it cannot be released') } })
+    reserve: () => ({ free: true, ready: true, acquire: () => Promise.resolve(), release: () => { throw new Error('it cannot be released') } })
   })
   const { signal } = new AbortController()
   expect(await rejection(room.start({ signal, service: { id: ID, limits: { treeRuns: 0 } } }))).toMatchObject({ code: 'TREE_LIMIT' })

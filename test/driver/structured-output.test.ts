@@ -55,7 +55,7 @@ test.each<[string, Call, string]>([
   ['with several violations', { name: 'structured_output', input: { m: 1 } }, 'Error: invalid arguments: must have the property "n"; must not have the property "m"'],
   ['that are no JSON', { name: 'structured_output', arguments: '{"n": ' }, 'Error: invalid arguments: not valid JSON'],
   ['that are no object', { name: 'structured_output', arguments: '3' }, 'Error: invalid arguments: must be a JSON object'],
-  ['with a -0', { name: 'structured_output', arguments: '{"n": -0}' }, 'Error: invalid arguments: /n: -0 does not survive a JSON round trip']
+  ['with a -0', { name: 'structured_output', arguments: '{"n": -0}' }, 'Error: invalid arguments: /n: -0 is negative zero']
 ])('9.3 arguments %s may be mended within the turn', async (_, bad, told) => {
   const { result, room } = await play([callsAll([bad]), callsAll([reports(3)])])
   expect(result).toMatchObject({ stopReason: 'completed', structured: { n: 3 } })

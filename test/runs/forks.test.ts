@@ -211,3 +211,16 @@ test('a child stands in its parent\'s directory, whether the parent is open, set
   const settled = await service.start({ task: 'c', parent: { runId: open.id } })
   expect(await Promise.all([first, open, settled].map(({ id }) => cwdOf(id)))).toEqual(['/work', '/work', '/work'])
 })
+
+test('4.2 tools that another vendor runs are no functions of the child\'s model, and a notice says so', async () => {
+  const models = await startFakeModelServer(onTestFinished, { answers: [says('ok')] })
+  const service = await startService(onTestFinished, { env: { OPENAI_BASE_URL: models.openaiUrl, DEFAULT_MODEL: 'openai/m' } })
+  const transcript = {
+    format: 'openai-responses', tools: [{ type: 'web_search' }],
+    messages: [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'b' }]
+  }
+  const run = await service.start({ provider: 'fork', task: 'c', parent: { transcript } })
+  expect(run.notices).toEqual(['the model does not have these tools of another API: web_search'])
+  await service.result(run.id)
+  expect(models.requests[0]?.json).not.toHaveProperty('tools')
+})

@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import type { SessionEvent } from '../../src/core/events.ts'
+import { callsAll, says } from '../support/fake-answers.ts'
+import { startFakeModelServer } from '../support/fake-model-server.ts'
 import { makeFolder, startService, type Answer, type Service } from '../support/service.ts'
 import { serviceTool } from '../support/service-tool.ts'
 
@@ -233,4 +235,16 @@ test('7.2 a restart in between loses neither calls nor answers, and deadlines st
     resultsOf(await fifth.log(run.id)) as { toolCallId: string, content: { text: string }[] }[]
   ).map(({ toolCallId, content }) => [toolCallId, content[0]?.text])
   expect(texts).toEqual([[b, 'B'], [a, 'A'], [c, 'C']])
+})
+
+test('7.1 a call whose id no host could send back gets one that it can', async () => {
+  const ids = ['x'.repeat(5000), 'a\u0000b', '\ud800', '']
+  const answers = [callsAll(ids.map((id) => ({ id, name: 'ask', input: {} }))), says('done')]
+  const models = await startFakeModelServer(onTestFinished, { answers })
+  const service = await startService(onTestFinished, { env: { OPENAI_BASE_URL: models.openaiUrl, DEFAULT_MODEL: 'openai/m' } })
+  const run = await service.start({ task: 'a', tools: [{ name: 'ask', description: 'asks', inputSchema: { type: 'object' } }] }, { prefer: 'wait=10' })
+  const results = run.pendingToolCalls.map(({ toolCallId }: { toolCallId: string }) => ({ toolCallId, content: 'ok' }))
+  expect(results).toHaveLength(4)
+  expect((await service.call('POST', `/v1/runs/${run.id}/tool-results`, { results })).status).toBe(200)
+  expect(await service.result(run.id)).toMatchObject({ stopReason: 'completed' })
 })

@@ -71,3 +71,22 @@ test('8.3 health, status, list and cancel answer while every slot and the queue 
   expect(cancelled.map((answer) => answer.body.stopReason)).toEqual(['aborted', 'aborted', 'aborted', 'aborted', 'aborted'])
   await Promise.all(polls)
 })
+
+test('8.3 answered runs that wait for a place are queued, not running, and fill no queue of starts', async () => {
+  const service = await startService(onTestFinished, { env: { MAX_RUNNING: '1', MAX_QUEUED: '1' } })
+  const tools = [{ name: 'ask', description: 'asks', inputSchema: { type: 'object' } }]
+  const script = [{ call: { id: 'c', name: 'ask' } }, { hang: true }]
+  const asking = []
+  for (let n = 0; n < 3; n++) asking.push(await service.start({ task: 'a', tools, agentOptions: { script } }, { prefer: 'wait=10' }))
+  for (const { id, status } of asking) {
+    expect(status).toBe('waiting')
+    await service.call('POST', `/v1/runs/${id}/tool-results`, { results: [{ toolCallId: 'c', content: 'x' }] })
+  }
+  const statuses: string[] = (await Promise.all(asking.map(({ id }) => service.call('GET', `/v1/runs/${id}`)))).map(({ body }) => body.status)
+  expect([...statuses].sort()).toEqual(['queued', 'queued', 'running'])
+  expect((await service.call('POST', '/v1/runs', quick)).status).toBe(201)
+  const running = asking[statuses.indexOf('running')]
+  await service.call('POST', `/v1/runs/${running?.id}/cancel?wait=10`)
+  const after: string[] = (await Promise.all(asking.map(({ id }) => service.call('GET', `/v1/runs/${id}`)))).map(({ body }) => body.status)
+  expect([...after].sort()).toEqual(['queued', 'running', 'settled'])
+})

@@ -241,3 +241,8 @@ test('2.7 a parent whose cancellation was asked refuses starts; one that only se
     }
   }
 })
+
+test('§2 a start that names no provider means spawn, whatever the configuration calls it', async () => {
+  const service = await startService(onTestFinished, { yaml: 'providers: { spawn: { providerName: sub } }' })
+  expect(await service.start({ task: 'a' })).toMatchObject({ provider: 'sub' })
+})
