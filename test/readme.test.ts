@@ -15,6 +15,7 @@ const run = promisify(execFile)
 test('the README works as it stands: every shell line, against a fake OpenAI and a fake Anthropic server', async () => {
   const models = await startFakeModelServer(onTestFinished, { answer: echo })
   const service = await startService(onTestFinished, {
+    yaml: readFileSync(new URL('../examples/tools.yaml', import.meta.url), 'utf8'),
     env: { OPENAI_BASE_URL: models.openaiUrl, ANTHROPIC_BASE_URL: models.anthropicUrl, DEFAULT_MODEL: 'scripted/demo' }
   })
   const outputs: string[] = []
@@ -23,7 +24,7 @@ test('the README works as it stands: every shell line, against a fake OpenAI and
     outputs.push(stdout)
   }
   const json = outputs.map((output) => output.startsWith('{') ? JSON.parse(output) : undefined)
-  const [hello, waiting, , tool, relayed, structured, , hanging, cancelled, deep, openai, anthropic] = json
+  const [hello, waiting, , tool, relayed, structured, , hanging, cancelled, deep, openai, anthropic, tools, events] = json
   expect(hello).toMatchObject({ status: 'settled', result: { toolResult: { isError: false } } })
   expect(waiting).toMatchObject({ status: 'waiting', pendingToolCalls: [{ toolCallId: 'call_1', input: { path: 'notes.txt' } }] })
   expect(tool).toMatchObject({ toolResult: { content: [{ text: 'It says: buy milk.' }] } })
@@ -36,6 +37,9 @@ test('the README works as it stands: every shell line, against a fake OpenAI and
   const answer = 'fake answer to: List the functions that have no test.'
   expect(openai).toMatchObject({ seed: { turns: 1 }, result: { relay: { role: 'tool', tool_call_id: 'call_9', content: answer } } })
   expect(anthropic).toMatchObject({ seed: { turns: 1 }, result: { relay: { content: [{ tool_use_id: 'toolu_9' }] } } })
+  expect(tools).toMatchObject({ result: { structured: { record: 'ADR 2', answers: 2 } } })
+  expect(JSON.stringify(events)).toContain('transcript are kept as the texts they came as')
+  expect(JSON.stringify(events)).toContain('Scripted answer to: Who relies on it?')
   expect(models.requests).toHaveLength(2)
   for (const { body } of models.requests) expect(body).not.toContain('find untested functions')
 })

@@ -82,6 +82,7 @@ function prettyStream (destination: DestinationStream | undefined): DestinationS
   const pretty = createRequire(import.meta.url)('pino-pretty') as typeof PinoPretty
   return pretty({
     sync: true,
+    singleLine: true,
     colorize: destination === undefined,
     ignore: 'pid,hostname',
     translateTime: 'SYS:HH:MM:ss.l',
