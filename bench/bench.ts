@@ -10,8 +10,8 @@ export interface Row { what: string, figure: string, floor: string, ratio: strin
 export interface Bench {
   /** Fewer repetitions: to see that it runs, not to quote. */
   readonly quick: boolean
-  /** A fresh service on a fresh database, or on `database` again. */
-  service (options?: { env?: Record<string, string>, nodeArgs?: string[], database?: string }): Promise<Served>
+  /** A fresh service on a fresh database, or on `database` again. `tooled`: with a tool of its own (tooled.ts). */
+  service (options?: { env?: Record<string, string>, nodeArgs?: string[], database?: string, tooled?: boolean }): Promise<Served>
   floor (): Promise<Served>
   /** A model server that streams as many deltas as the request's `max_tokens` says. */
   upstream (): Promise<Served>
@@ -49,8 +49,8 @@ function createBench (folder: string, running: Served[], quick: boolean): Bench 
   return {
     quick,
     database,
-    service: ({ env = {}, nodeArgs = [], database: path = database() } = {}) =>
-      start([...nodeArgs, beside('../src/main.ts')], '/readyz', (port) => ({
+    service: ({ env = {}, nodeArgs = [], database: path = database(), tooled = false } = {}) =>
+      start([...nodeArgs, beside(tooled ? 'tooled.ts' : '../src/main.ts')], '/readyz', (port) => ({
         PORT: String(port), HOST: '127.0.0.1', DATABASE_URL: `sqlite:${path}`, LOG_LEVEL: 'error', SHUTDOWN_DELAY_MS: '0', SHUTDOWN_GRACE_MS: '1000', ...env
       })),
     floor: () => start([beside('floor.ts')], '/healthz', (port) => ({ PORT: String(port), DATABASE: database() })),

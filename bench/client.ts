@@ -75,3 +75,17 @@ export async function timed (count: number, work: (index: number) => Promise<unk
   }
   return times
 }
+
+/** The events of a stream. */
+export async function * eventsOf (body: AsyncIterable<Uint8Array>): AsyncGenerator<{ event: string, data: string }> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const bytes of body) {
+    const blocks = (rest + decoder.decode(bytes, { stream: true })).split('\n\n')
+    rest = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const field = (name: string): string => block.split('\n').find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2) ?? ''
+      yield { event: field('event'), data: field('data') }
+    }
+  }
+}

@@ -1,5 +1,5 @@
 import type { Bench, Row } from './bench.ts'
-import { createClient, scripted, settled, type Client, type Run } from './client.ts'
+import { createClient, eventsOf, scripted, settled, type Client, type Run } from './client.ts'
 import { against, megabytes, rate, seconds, within } from './figures.ts'
 
 /** Long enough that every reader stands there before the first delta. */
@@ -63,17 +63,4 @@ async function follow (client: Client, { id }: Run): Promise<Seen> {
   }
   if (Number.isNaN(last)) throw new Error(`the stream of run ${id} ended without its message`)
   return { elapsed: last - (Number.isNaN(first) ? last : first), single }
-}
-
-async function * eventsOf (body: AsyncIterable<Uint8Array>): AsyncGenerator<{ event: string, data: string }> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const bytes of body) {
-    const blocks = (rest + decoder.decode(bytes, { stream: true })).split('\n\n')
-    rest = blocks.pop() ?? ''
-    for (const block of blocks) {
-      const field = (name: string): string => block.split('\n').find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2) ?? ''
-      yield { event: field('event'), data: field('data') }
-    }
-  }
 }

@@ -9,6 +9,7 @@ import { memory } from './memory.ts'
 import { overhead } from './overhead.ts'
 import { ready } from './ready.ts'
 import { latency, throughput } from './starts.ts'
+import { tools } from './tools.ts'
 
 /** `npm run bench -- [--quick] [name…]`: every section, or those named. Each has so many seconds. */
 const SECTIONS: Record<string, [section: Section, seconds: number]> = {
@@ -21,7 +22,8 @@ const SECTIONS: Record<string, [section: Section, seconds: number]> = {
   forks: [forks, 240],
   cancels: [cancels, 120],
   deltas: [deltas, 60],
-  overhead: [overhead, 60]
+  overhead: [overhead, 60],
+  tools: [tools, 240]
 }
 
 async function main (args: readonly string[]): Promise<void> {

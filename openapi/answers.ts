@@ -1,4 +1,5 @@
-import { Type } from 'typebox'
+import { Type } from './type.ts'
+import { EVENT_TYPES } from '../src/core/events.ts'
 import {
   Blocks, Id, Metadata, Outcome, Relay, STATUSES, STOP_REASONS, Time, ToolResult, Usage, anyJson, closed, nullable, oneOf, ref
 } from './parts.ts'
@@ -86,7 +87,7 @@ export const Matched = closed(
 
 const LoggedEvent = closed({
   runId: Id, seq: Type.Integer({ minimum: 0 }), time: Time, type: Type.String(
-    { examples: ['assistant/message'] }
+    { examples: [...EVENT_TYPES, 'settled'], description: 'Others may come; pass over those you do not know.' }
   ), data: anyJson()
 }, { $id: 'LoggedEvent', description: 'One event of the log.' })
 export const EventPage = closed({

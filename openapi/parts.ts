@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from './type.ts'
 import type { Static, TSchema } from 'typebox'
 import type { Block } from '../src/core/events.ts'
 import type { Json } from '../src/core/json.ts'

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from './type.ts'
 import type { RefusalCode } from '../src/core/errors.ts'
 import { REFUSAL_CODES } from '../src/core/errors.ts'
 import { Relay, ToolResult, closed, oneOf, ref } from './parts.ts'

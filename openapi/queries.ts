@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from './type.ts'
 import { RELAY_FORMATS, STATUSES, STOP_REASONS, closed, oneOf } from './parts.ts'
 
 /** Query parameters, path parameters and headers. On the wire each is text; `routes/query.ts` reads it strictly. */

@@ -1,10 +1,12 @@
-import { Type } from 'typebox'
+import { Type } from './type.ts'
 import type { Static } from 'typebox'
 import { Blocks, Metadata, RELAY_FORMATS, TRANSCRIPT_FORMATS, anyJson, anyObject, closed, oneOf, ref } from './parts.ts'
 
 /** The bodies of http-api.md. Nothing is coerced; an unknown field is refused by name. */
 
 const TASK_MAX = 33_554_432
+/** More at once would keep the service from everybody else; a session takes as many again with each append. */
+const MESSAGES_MAX = 40_000
 const HostTool = closed({
   name: Type.String(
     { pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ -`; unique, and none of the service\'s own.' }
@@ -22,7 +24,7 @@ export const Transcript = closed({
   ),
   tools: Type.Optional(Type.Array(anyJson(), { maxItems: 1024, description: 'The host\'s tools as the format writes them.' })),
   messages: Type.Array(
-    anyJson(), { maxItems: 1_000_000, description: 'The messages, or the items, of the history: open tool calls and all.' }
+    anyJson(), { maxItems: MESSAGES_MAX, description: 'The messages, or the items, of the history: open tool calls and all.' }
   )
 }, {
   $id: 'Transcript',
@@ -193,7 +195,7 @@ export const SessionMessagesRequest = closed({
       description: 'How many messages the session has: the `length` of the last answer.'
     }
   ),
-  messages: Type.Array(anyJson(), { minItems: 1, maxItems: 1_000_000, description: 'In the session\'s format.' })
+  messages: Type.Array(anyJson(), { minItems: 1, maxItems: MESSAGES_MAX, description: 'In the session\'s format.' })
 }, { $id: 'SessionMessagesRequest' })
 
 export const MessageRequest = closed({

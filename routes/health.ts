@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from '../openapi/type.ts'
 import { Health } from '../openapi/answers.ts'
 import { ref } from '../openapi/parts.ts'
 import { problems } from '../openapi/problems.ts'

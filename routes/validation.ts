@@ -110,7 +110,10 @@ function faultOf (error: ErrorObject): Fault {
     case 'minLength': return { pointer, detail: 'must not be empty' }
     case 'maxLength': return { pointer, detail: `must have at most ${String(params['limit'])} characters` }
     case 'minItems': return { pointer, detail: `must have at least ${String(params['limit'])} items` }
-    case 'maxItems': return { pointer, detail: `must have at most ${String(params['limit'])} items` }
+    case 'maxItems': {
+      const hint = pointer.endsWith('/messages') ? '; keep a longer conversation here (POST /v1/sessions) and append to it in pieces' : ''
+      return { pointer, detail: `must have at most ${String(params['limit'])} items${hint}` }
+    }
     case 'maxProperties': return { pointer, detail: `must have at most ${String(params['limit'])} members` }
     case 'pattern': return { pointer, detail: `must match ${String(params['pattern'])}` }
     default: return { pointer, detail: error.message ?? 'is not valid' }

@@ -116,8 +116,21 @@ export const pageView = (id: string, page: EventPage, relay: RelayOptions) => ({
   settled: page.settled
 })
 
+/** Of what many readers get: made once. It lives as long as what it tells of. */
+const sharedTexts = new WeakMap<object, string>()
+
 /** The text of one item of the stream of run `id` (6.1, 6.2). */
 export function itemText (id: string, item: StreamItem, relay: RelayOptions): string {
+  const told = item.type === 'delta' && item.shared ? item.delta : item.type === 'event' && item.shared ? item.event : undefined
+  if (told === undefined) return textOf(id, item, relay)
+  const kept = sharedTexts.get(told)
+  if (kept !== undefined) return kept
+  const made = textOf(id, item, relay)
+  sharedTexts.set(told, made)
+  return made
+}
+
+function textOf (id: string, item: StreamItem, relay: RelayOptions): string {
   switch (item.type) {
     case 'run': return plain('run', item.run.id, runView(item.run))
     case 'delta': return plain('delta', item.runId, item.delta)

@@ -27,7 +27,7 @@ import { openSqliteStore } from './store/sqlite.ts'
 import { createDelegationTools } from './tools/delegate.ts'
 import { createSchemaCompiler } from './tools/schema.ts'
 import { createToolbox, type Toolbox } from './tools/toolbox.ts'
-import { importTranscript } from './transcripts/transcripts.ts'
+import { importInSteps } from './transcripts/transcripts.ts'
 
 const DAY_MS = 86_400_000
 
@@ -59,7 +59,8 @@ export async function createApp (options: AppOptions): Promise<App> {
   const { tools, tie } = createTools(options, toolbox, compile)
   const driver = createDriver(options, {
     store: tellingStarts(store, registry), registry, slots, models, metrics, retentionMs, onFault, state, compile, toolbox, tools,
-    endChildren: (run) => tie.delegation().endChildren(run)
+    endChildren: (run) => tie.delegation().endChildren(run),
+    childSettled: (run) => tie.delegation().childSettled(run)
   })
   const engine = createLocalEngine({
     store, onFault, resume: (...run) => driver.resumeInProcessRun(...run), liveRuns: () => registry.liveRuns(),
@@ -71,14 +72,15 @@ export async function createApp (options: AppOptions): Promise<App> {
   providers.register(createSpawnProvider(driver, config.providers.spawn.providerName))
   providers.register(createForkProvider(driver, config.providers.fork.providerName))
   const context: RunsContext = {
-    store, registry, models, importTranscript, now, accepting: () => state.accepting, agents: options.agents ?? [],
+    store, registry, models, importTranscript: importInSteps, now, accepting: () => state.accepting, agents: options.agents ?? [],
     tools: async () => [...tools, ...toolbox.source ? (await toolbox.source.list(state.closing.signal)).tools : []],
     limits: config.limits, scriptViolations: validateScript, newId: createIds(now), closing: state.closing.signal,
     providers: {
       list: () => providers.list(),
       get: (name) => providers.get(name),
       start: async (name, request) => {
-        if (!state.accepting) throw refuse('SHUTTING_DOWN', { retryAfter: 5 })
+        // Running work may delegate to the end of its grace.
+        if (!state.accepting && !request.service.delegation) throw refuse('SHUTTING_DOWN', { retryAfter: 5 })
         return await providers.start(name, request)
       }
     }
@@ -150,11 +152,12 @@ interface DriverRooms {
   toolbox: Toolbox
   tools: readonly Tool[]
   endChildren: Delegation['endChildren']
+  childSettled: Delegation['childSettled']
 }
 
 function createDriver (options: AppOptions, rooms: DriverRooms): InProcessDriver {
   const { config, log, now = Date.now, random = Math.random } = options
-  const { store, registry, slots, models, metrics, retentionMs, onFault, state, compile, toolbox, tools, endChildren } = rooms
+  const { store, registry, slots, models, metrics, retentionMs, onFault, state, compile, toolbox, tools, endChildren, childSettled } = rooms
   return createInProcessDriver({
     store, models, tools, now, random, retentionMs, onFault, compile, endChildren,
     codeMode: toolbox.codeMode,
@@ -177,7 +180,9 @@ function createDriver (options: AppOptions, rooms: DriverRooms): InProcessDriver
     onModelCall ({ model, durationMs, failure }) {
       metrics.modelCall({ endpoint: endpointOf(model), outcome: failure?.outcome.code ?? 'ok', seconds: durationMs / 1000 })
     },
-    onSettled (record) {
+    onSettled (run) {
+      const { record } = run.projection
+      childSettled(run)
       const { id, tenant, provider, stopReason, error, usage, createdAt, settledAt } = record
       const ms = (settledAt ?? createdAt) - createdAt
       if (stopReason) metrics.runSettled({ provider, stopReason, seconds: ms / 1000, model: record.model, usage })

@@ -26,8 +26,17 @@ export function cutBlocks (blocks: Block[], maxBytes: number): Block[] {
   const sizes = blocks.flatMap((block) => block.type === 'text' ? [utf8Length(block.text)] : [])
   if (sizes.reduce((sum, size) => sum + size, 0) <= maxBytes) return blocks
   const share = commonShare(sizes, maxBytes)
+  if (share < LEAST_SHARE) return cutJoined(blocks, maxBytes)
   return blocks.map((block) => block.type === 'text' ? { ...block, text: cutText(block.text, share) } : block)
 }
+
+/** Many short texts: a mark in each would say more than they do, so they are cut as one. */
+const LEAST_SHARE = 256
+
+const cutJoined = (blocks: readonly Block[], maxBytes: number): Block[] => [
+  { type: 'text', text: cutText(blocks.flatMap((block) => block.type === 'text' ? [block.text] : []).join('\n'), maxBytes) },
+  ...blocks.filter((block) => block.type !== 'text')
+]
 
 const HEAD_SHARE = 2 / 3
 

@@ -25,7 +25,10 @@ export class DeltaFeed {
   /** The last deltas, singly; kept only while somebody watches. */
   #recent: Delta[] = []
   #open = false
-  readonly #wakes = new Set<() => void>()
+  /** Who watches; `true`: told once for each time that it asks. */
+  readonly #wakes = new Map<() => void, boolean>()
+  /** Those who are told at the next change. */
+  #due = new Set<() => void>()
 
   /** A model call begins: what an earlier attempt wrote is void. */
   begin (step: number, attempt: number): void {
@@ -82,16 +85,21 @@ export class DeltaFeed {
 
   get watchers (): number { return this.#wakes.size }
 
-  /** Watches: told at each piece and each attempt. */
-  onChange (wake: () => void): () => void {
-    this.#wakes.add(wake)
+  /** Watches: told at each piece and each attempt, or with `once` at the next one alone until it asks `again`. */
+  onChange (wake: () => void, once = false): () => void {
+    this.#wakes.set(wake, once)
+    this.#due.add(wake)
     return () => {
       this.#wakes.delete(wake)
+      this.#due.delete(wake)
       if (this.#wakes.size > 0) return
       this.#recent = []
       if (!this.#open) this.#clear()
     }
   }
+
+  /** Asks to be told of what comes after this moment. */
+  again (wake: () => void): void { if (this.#wakes.has(wake)) this.#due.add(wake) }
 
   #here (): DeltaPlace { return { step: this.#step, attempt: this.#attempt, index: this.#next - 1 } }
   #isAt ({ step, attempt }: DeltaPlace): boolean { return step === this.#step && attempt === this.#attempt }
@@ -113,5 +121,16 @@ export class DeltaFeed {
     this.#recent = []
   }
 
-  #wake (): void { for (const wake of this.#wakes) wake() }
+  /** Of many readers most are busy with what they were told of before: they cost a piece nothing. */
+  #wake (): void {
+    const due = this.#due
+    if (due.size === 0) return
+    this.#due = new Set()
+    for (const wake of due) {
+      const once = this.#wakes.get(wake)
+      if (once === undefined) continue
+      if (!once) this.#due.add(wake)
+      wake()
+    }
+  }
 }

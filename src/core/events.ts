@@ -76,6 +76,8 @@ export interface EventMap {
   'tool/call': { toolCallId: string, name: string, input: Json, executor: 'service' | 'host', idempotent: boolean, deadline?: number, parent?: string }
   /** `ended`: a host call that got no answer, and why. `parent`: the `run_code` call whose program made it; the model does not see it. */
   'tool/result': { toolCallId: string, name: string, content: Block[], isError: boolean, structured?: Json, ended?: 'expired' | 'cancelled', parent?: string, wire?: Wire }
+  /** How far a call is, as its tool tells it: at most one a second, and the last. The model does not see it. */
+  'tool/progress': { toolCallId: string, progress: number, total?: number, message?: string }
   'request/header': { system: SystemSection[], tools: ToolDefinition[], model: string | null, reason: 'first' | 'changed' | 'transcript' }
   'subagent/start': { runId: string, toolCallId?: string, label: string | null }
   'subagent/end': { runId: string, toolCallId?: string, stopReason: StopReason }
@@ -98,7 +100,7 @@ export type SessionEvent = SessionEventOf<EventType>
 export type NewEvent = { [K in EventType]: { type: K, data: EventMap[K] } }[EventType]
 
 export const EVENT_TYPES = [
-  'turn/start', 'turn/end', 'step/start', 'step/end', 'user/message', 'assistant/message', 'tool/call', 'tool/result',
+  'turn/start', 'turn/end', 'step/start', 'step/end', 'user/message', 'assistant/message', 'tool/call', 'tool/progress', 'tool/result',
   'request/header', 'subagent/start', 'subagent/end', 'run/cancel', 'run/message', 'run/resumed', 'run/retry', 'run/structured', 'run/settled'
 ] as const satisfies readonly EventType[]
 

@@ -11,6 +11,8 @@ export const ANY_NUMBER = 2
 
 const MAX_FAULTS = 20
 const MAX_TOKEN = 100
+/** What is read in one go keeps everything else waiting. */
+const MAX_VALUES = 200_000
 const STOP = new Error('the pass ends here; see the faults')
 
 /** One pass over a JSON text: its grammar, and what the grammar allows but a JavaScript value does not hold. */
@@ -23,10 +25,11 @@ export class Scan {
   /** Keys of the open objects, innermost last. */
   readonly #keys: string[] = []
   #at = 0
+  #values = 0
 
   constructor (text: string) { this.#text = text }
 
-  /** Fills `faults` and `spans`. A syntax fault, too deep nesting or the 20th fault ends the pass. */
+  /** Fills `faults` and `spans`. A syntax fault, too deep nesting, too many values or the 20th fault ends the pass. */
   run (root: Place): void {
     try {
       this.#value(root, 0)
@@ -41,6 +44,7 @@ export class Scan {
     const char = this.#space()
     const start = this.#at
     const flags = place === undefined ? inherited : inherited | place.flags
+    if (++this.#values > MAX_VALUES) this.#tooMany()
     switch (char) {
       case 0x22: this.#string(flags); break
       case 0x7b: this.#object(place, flags); break
@@ -249,6 +253,12 @@ export class Scan {
   #fault (detail: string): void {
     this.faults.push({ pointer: this.#pointer().toWellFormed(), detail })
     if (this.faults.length >= MAX_FAULTS) throw STOP
+  }
+
+  #tooMany (): never {
+    const hint = 'a conversation this long is kept as a session (POST /v1/sessions) that is appended to in pieces'
+    this.#fault(`the text holds more than ${MAX_VALUES} values; ${hint}`)
+    throw STOP
   }
 
   #syntax (what: string): never {

@@ -35,6 +35,8 @@ export class SessionLog implements Iterable<SessionEvent> {
   #pending: SessionEvent[] = []
   #durable: Promise<void> = Promise.resolve()
   #lost = false
+  /** How many own events are in the store. */
+  #committed: number
 
   constructor (options: SessionLogOptions) {
     this.header = options.header
@@ -42,6 +44,7 @@ export class SessionLog implements Iterable<SessionEvent> {
     this.seedLength = options.laterSeed?.length ?? options.seed?.length ?? 0
     this.#seedTurns = options.laterSeed?.turns ?? completedTurns(options.seed ?? [])
     this.#own = options.own ?? []
+    this.#committed = this.#own.length
     this.#options = options
   }
 
@@ -90,6 +93,12 @@ export class SessionLog implements Iterable<SessionEvent> {
   /** Resolves once everything appended so far is committed; rejects when it cannot be. */
   durable (): Promise<void> { return this.#durable }
 
+  /** Own events from `seq` on that are in the store, at most `limit`; `undefined` where some of them would be the seed's. */
+  committedFrom (seq: number, limit: number): SessionEvent[] | undefined {
+    const from = seq - this.seedLength
+    return from < 0 ? undefined : this.#own.slice(from, Math.min(this.#committed, from + limit))
+  }
+
   /** Observers hear of events after their commit, in order. Returns the way to stop. */
   observe (observer: LogObserver): () => void {
     this.#observers.add(observer)
@@ -107,6 +116,7 @@ export class SessionLog implements Iterable<SessionEvent> {
       this.#pending = []
       if (this.#lost) return before
       await Promise.all([before, this.#options.commit(events)])
+      this.#committed += events.length
       this.#tell(events)
     })
     this.#durable.catch(() => { this.#lost = true })

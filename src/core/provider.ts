@@ -56,6 +56,7 @@ export interface SubagentRequest {
     metadata: Record<string, string>
     notices: string[]
     delegation?: Delegation
+    allowedModels?: string[]
     idempotency?: Omit<IdempotencyRecord, 'subject'>
     /** Full names the caller may use; absent: all. Throws `MODEL_FORBIDDEN`. */
     allowModel?: (model: string) => void

@@ -39,6 +39,10 @@ export interface RunSpec {
   /** The child's runtime depth; the header holds the same value. */
   depth: number
   relay: RelayOptions
+  /** Models that the key of its start allows, for its children too; absent: all. */
+  allowedModels?: string[]
+  /** The deepest depth in its tree, as its start said. */
+  maxDepth?: number
   /** The call of its parent's delegation tool that made it. */
   delegation?: Delegation
 }

@@ -1,7 +1,7 @@
 import type { NewEvent, SessionEvent, SessionHeader } from './events.ts'
 import type { RunFilter, RunPatch, RunRecord, RunSpec, SessionGrowth, SessionRecord } from './run.ts'
 
-/** A seed: nothing, a shared prefix of a stored log, or a host's transcript that the store is yet to keep. */
+/** A seed: a shared prefix of a stored log (or what `keepSeed` kept), or a host's transcript that the store is yet to keep. */
 export type StoredSeed = { segment: number, length: number } | { events: readonly NewEvent[] }
 
 /** A key seen before: what it made, and for which body (a hash of its canonical JSON). */
@@ -36,7 +36,7 @@ export interface TreeEvent { runId: string, /** Place in the one order of the wh
 /**
  * The one place where anything is kept. Every method is atomic and rejects with a `STORE_UNAVAILABLE` refusal when the store
  * is lost. Writes are durable when their promise resolves (a publication's alone is earlier) and take effect in the order of the
- * calls; many share one commit. What a read answers with is durable too.
+ * calls (a long session's when it resolves); many share one commit. What a read answers with is durable too.
  */
 export interface Store {
   /**
@@ -45,6 +45,13 @@ export interface Store {
    * nothing is written.
    */
   publish (publication: Publication): Promise<{ segment: number, firstSeq: number }>
+  /**
+   * Keeps a host's long transcript for the publication that follows, in small steps between which others have their turn; nobody
+   * reads it before. `events` must stay as they are. Whoever publishes nothing with it drops it. Rejects with the signal's reason.
+   */
+  keepSeed (events: readonly NewEvent[], signal?: AbortSignal): Promise<{ segment: number, length: number }>
+  /** Gives up a kept seed: unless a publication refers to it, its bytes go at the next sweep. Idempotent. */
+  dropSeed (segment: number): void
   /** Resolves when everything that is written now is durable. */
   durable (): Promise<void>
   /** Adds events at the end of a log and updates the run they belong to. */
@@ -64,7 +71,7 @@ export interface Store {
   treeUsage (tenant: string, ids: readonly string[]): Promise<Map<string, RunRecord['usage']>>
   /** Runs that a stopped process left open, oldest first. */
   unsettledRuns (): Promise<RunRecord[]>
-  /** Forgets the runs (settled ones), their sessions and keys; log bytes go once no seed refers to them. */
+  /** Forgets the runs (settled ones) and their sessions; their keys stay until they are a day old (http-api.md 2.4). Log bytes go once no seed refers to them. */
   deleteRuns (tenant: string, ids: readonly string[]): Promise<void>
 
   /** Events [from, to) of a log, the seed included, in order; at most `limit`. */

@@ -2,8 +2,18 @@ import type { Block, ToolDefinition } from './events.ts'
 import type { Json } from './json.ts'
 
 export interface ToolOutcome { content: Block[], isError: boolean, structured?: Json }
+/** How far an execution is. `progress` grows; `total`, where it is known, is what it grows to. */
+export interface ToolProgress { progress: number, total?: number, message?: string }
 /** `execution` is the identity of this one execution: call ids may repeat, it does not (driver.md 9.4). */
-export interface ToolContext { toolCallId: string, execution: object, runId: string, tenant: string, signal: AbortSignal }
+export interface ToolContext {
+  toolCallId: string
+  execution: object
+  runId: string
+  tenant: string
+  signal: AbortSignal
+  /** Tells the run's readers. News may come as often as it likes; what comes after the call ended is dropped. Never throws. */
+  progress?: (news: ToolProgress) => void
+}
 
 /** A tool as the child's view holds it. `execute` may throw: the loop makes an error result of it. */
 export interface Tool {

@@ -30,7 +30,9 @@ export interface ImportOptions {
   known?: number
 }
 
-export type ImportTranscript = (raw: RawTranscript, options?: ImportOptions) => ImportedTranscript
+/** Pure work that pauses now and then, so that whoever does it can let others have their turn. */
+export type Steps<T> = Generator<undefined, T, undefined>
+export type ImportTranscript = (raw: RawTranscript, options?: ImportOptions) => Steps<ImportedTranscript>
 
 /** Whose endpoint a model without an endpoint name means beside a transcript of this format (http-api.md 4.4). */
 export function endpointKind (format: TranscriptFormat): ModelKind | undefined {

@@ -14,7 +14,7 @@ import { agentOf } from './loop-agent.ts'
 import { createNews, type News } from './news.ts'
 import { createProjection, type Projection } from './projection.ts'
 import { readResult } from './result.ts'
-import { closeFailedTurn, resumeEvents } from './resume.ts'
+import { closeFailedTurn, resumeEvents, waitsForHost } from './resume.ts'
 import { readSeed } from './seed.ts'
 
 export interface ChildRunInit {
@@ -177,7 +177,7 @@ export class ChildRun implements LiveRun, SubagentRun {
     const setup = typeof this.#init.setup === 'function' ? await this.#init.setup(signal) : this.#init.setup
     if ('failed' in setup) return this.#giveUp(setup.failed)
     if (resume?.settle) return this.#giveUp(resume.settle)
-    if (!slot.free && this.projection.record.status !== 'waiting') await this.#acquireSlot(signal)
+    if (!slot.free && !waitsForHost(this.log.own)) await this.#acquireSlot(signal)
     const unsent = !this.#own().some((event) => event.type === 'turn/start')
     if (unsent && signal.aborted) return this.#read()
     this.#regained()
@@ -257,7 +257,7 @@ export class ChildRun implements LiveRun, SubagentRun {
     }
     this.#release()
     this.#settled.resolve(result)
-    this.#news.contain('what watches for settled runs threw', () => this.#options.onSettled?.(this.projection.record))
+    this.#news.contain('what watches for settled runs threw', () => this.#options.onSettled?.(this))
   }
 
   /** A bug or a lost store: the run is told to have failed; what is not stored is resumed at the next start. */

@@ -22,7 +22,8 @@ export async function continueRun (options: DriverOptions, { previous, spec, id,
     const header = await creation.step(async () => (await store.getSession(previous.tenant, previous.sessionId))?.header ?? headerOf(previous, next))
     const record = laterRecord(options, previous, id, !slot.free)
     creation.check()
-    const place = await store.publish({ run: record, spec: next, header, after: previous.seed.events + own.length, ...(idempotency ? { idempotency } : {}) })
+    const place = await store.publish({ run: record, spec: next, header, after: previous.seed.events + own.length,
+      ...(next.limits.treeRuns === undefined ? {} : { treeRuns: next.limits.treeRuns }), ...(idempotency ? { idempotency } : {}) })
     const run = new ChildRun(options, { record: { ...record, ...place }, spec: next, setup, slot, hooks, header, own })
     announce(options, run)
     creation.detach()

@@ -10,6 +10,7 @@ import { continueRun } from './follow-up.ts'
 import { tighterLimits } from './limits.ts'
 import { announce, type DriverOptions, type ReservedSlot } from './options.ts'
 import { headerOf, publicationOf } from './publication.ts'
+import { dropSeed, keepSeed } from './seed.ts'
 import { capturedValue } from './structured-output.ts'
 
 export interface InProcessRunOptions { seed?: Seed, provider: string }
@@ -36,13 +37,15 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
       const id = request.service.id ?? options.newId()
       const creation = new CreationTransaction(id, request.signal)
       try {
-        const spec = specOf(options, request, seed, depth)
+        const spec = specOf(options, request, seed, { depth, ...(maxDepth === undefined ? {} : { maxDepth }) })
         const hooks = createHooks()
         const setup = await creation.step(() => buildAgent(options, spec, hooks, request.signal))
         const slot = await creation.step(() => slotOf(options, spec, false), (reserved) => reserved.release())
-        const { publication, record } = publicationOf(options, request, { id, provider, spec, setup, seed, queued: !slot.free })
+        const { store } = options
+        const kept = await creation.step(() => keepSeed(store, seed, request.signal), (made) => dropSeed(store, seed, made))
+        const { publication, record } = publicationOf(options, request, { id, provider, spec, setup, seed: kept, queued: !slot.free })
         creation.check()
-        const place = await options.store.publish(publication)
+        const place = await store.publish(publication)
         const run = new ChildRun(options, { record: { ...record, ...place }, spec, setup, slot, hooks, header: publication.header })
         announce(options, run)
         creation.detach()
@@ -90,7 +93,9 @@ async function setupOf ({ onFault }: DriverOptions, { id }: RunRecord, built: Pr
 }
 
 /** Agent options: the parent's model and token cap, then the request's, then the child's depth, which none can override (driver.md §4.3). */
-function specOf (options: DriverOptions, request: SubagentRequest, seed: Seed | undefined, depth: number): RunSpec {
+function specOf (
+  options: DriverOptions, request: SubagentRequest, seed: Seed | undefined, depths: { depth: number, maxDepth?: number }
+): RunSpec {
   const { parent, service } = request
   const given = request.agentOptions ?? {}
   const model = options.models.resolve(given.model ?? parent.model ?? options.models.defaultModel, parent.kind)
@@ -110,6 +115,7 @@ function specOf (options: DriverOptions, request: SubagentRequest, seed: Seed | 
     ...(request.toolFilter === undefined ? {} : { toolFilter: request.toolFilter }),
     ...(request.outputSchema === undefined ? {} : { outputSchema: request.outputSchema }),
     ...(service.delegation === undefined ? {} : { delegation: service.delegation }),
-    depth
+    ...(service.allowedModels === undefined ? {} : { allowedModels: service.allowedModels }),
+    ...depths
   }
 }

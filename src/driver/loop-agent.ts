@@ -1,6 +1,7 @@
 import { noUsage } from '../core/events.ts'
 import { tokensOf } from '../core/usage.ts'
 import type { Agent } from '../loop/agent.ts'
+import { Occupancy } from '../loop/occupancy.ts'
 import { runSubCall } from '../loop/sub-calls.ts'
 import type { AgentSetup } from './agent.ts'
 import type { ChildRun, ChildRunInit } from './child-run.ts'
@@ -12,8 +13,9 @@ export function agentOf (options: DriverOptions, run: ChildRun, { hooks, slot }:
   const { id: runId, tenant, log, spec, deltas, hostCalls: host, projection: { record: { rootId, firstSeq } } } = run
   hooks.onCapture = ({ toolCallId }, value) => { log.append('run/structured', { toolCallId, value }) }
   hooks.dispatch = (call) => runSubCall(agent, call)
+  const occupancy = new Occupancy(slot, () => host.pending().length > 0)
   const agent: Agent = {
-    runId, tenant, log, deltas, host, slot, now, random, ownFrom: firstSeq - log.seedLength,
+    runId, tenant, log, deltas, host, slot, occupancy, now, random, ownFrom: firstSeq - log.seedLength,
     model: setup.model, system: setup.system, tools: setup.tools, options: spec.agentOptions, limits: spec.limits,
     treeTokens: async () => {
       await log.durable()

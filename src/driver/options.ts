@@ -1,5 +1,4 @@
 import type { LiveRun } from '../core/live.ts'
-import type { RunRecord } from '../core/run.ts'
 import type { Store } from '../core/store.ts'
 import type { Agent, Slot } from '../loop/agent.ts'
 import type { AgentParts } from './agent.ts'
@@ -30,7 +29,7 @@ export interface DriverOptions extends AgentParts {
   /** Ends the background children of a run whose turn ended, and waits for them (driver.md §11). */
   endChildren?: (run: LiveRun) => Promise<void>
   onModelCall?: Agent['onModelCall']
-  onSettled?: (run: RunRecord) => void
+  onSettled?: (run: LiveRun) => void
 }
 
 /** The run exists from here on: what its announcement meets is no failure of it (driver.md 4.2). */

@@ -2,6 +2,8 @@ import { outcome } from '../core/errors.ts'
 import type { NewEvent, Outcome, SessionEvent } from '../core/events.ts'
 import { CancelReason } from '../core/live.ts'
 import { repair } from '../core/repair.ts'
+import { openTurn } from '../core/turn.ts'
+import { DELEGATION_TOOLS } from './tool-view.ts'
 
 /** Restarts without progress after which a run is given up (driver.md 2.8). */
 const FRUITLESS = 3
@@ -37,7 +39,7 @@ export const closeFailedTurn = (events: readonly SessionEvent[], failure: Outcom
     : event)
 
 /**
- * Resumptions since the last event that got the run further. A life in which the run could only wait, for a slot or for its host,
+ * Resumptions since the last event that got the run further. A life in which the run could only wait, for a slot, its host or a child,
  * says nothing of it: such ones do not count.
  */
 function fruitless (own: readonly SessionEvent[]): number {
@@ -46,7 +48,7 @@ function fruitless (own: readonly SessionEvent[]): number {
   let count = 0
   for (const event of own) {
     if (event.type === 'turn/start') began = true
-    if (event.type === 'tool/call') started.set(event.data.toolCallId, event.data.executor)
+    if (event.type === 'tool/call') started.set(event.data.toolCallId, DELEGATION_TOOLS.has(event.data.name) ? 'host' : event.data.executor)
     if (event.type === 'tool/result') started.delete(event.data.toolCallId)
     if (event.type === 'assistant/message' || event.type === 'tool/result') count = 0
     const waited = started.size > 0 && [...started.values()].every((executor) => executor === 'host')
@@ -54,3 +56,7 @@ function fruitless (own: readonly SessionEvent[]): number {
   }
   return count
 }
+
+/** Whether the open step's only way on is its host's answer: such a run needs no slot to wait again. */
+export const waitsForHost = (own: readonly SessionEvent[]): boolean =>
+  openTurn(own)?.calls.some(({ started, result }) => started?.data.executor === 'host' && !result) ?? false

@@ -26,7 +26,8 @@ export interface LocalEngine {
 export function createLocalEngine ({ store, liveRuns, starts, resume, onFault }: LocalEngineOptions): LocalEngine {
   return {
     async resumeAll () {
-      const open = await store.unsettledRuns()
+      // Children first: a parent finds those that its calls wait for, and ends those that outlive it.
+      const open = (await store.unsettledRuns()).toSorted((a, b) => b.depth - a.depth)
       for (const record of open) {
         const spec = await store.getSpec(record.tenant, record.id)
         if (spec) await resume(record, spec)

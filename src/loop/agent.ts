@@ -7,6 +7,7 @@ import type { AgentOptions, RunLimits } from '../core/run.ts'
 import type { Json } from '../core/json.ts'
 import type { Tool, ToolOutcome } from '../core/tool.ts'
 import type { HostDesk } from './host-desk.ts'
+import type { Occupancy } from './occupancy.ts'
 
 /** The one view of tools that a child has: it governs schemas, lookup and execution alike (driver.md 8.3). */
 export interface ToolView {
@@ -48,6 +49,7 @@ export interface Agent {
   readonly scope?: ToolScope
   readonly host: HostDesk
   readonly slot: Slot
+  readonly occupancy: Occupancy
   readonly now: () => number
   readonly random: () => number
   /** Tokens of the whole tree so far; asked only where `limits.treeTokens` is set. */

@@ -36,21 +36,16 @@ function barrierGroups (agent: Agent, calls: readonly OpenCall[]): OpenCall[][] 
 
 /** While only the host can go on, the run's slot is another's. */
 async function runGroup (agent: Agent, group: readonly OpenCall[], signal: AbortSignal): Promise<void> {
-  let waited = false
   await together(signal, (shared) => {
     const hosts = group.filter((call) => isHost(agent, call)).map((call) => runCall(agent, call, shared))
     const service = group.filter((call) => !isHost(agent, call))
-    const lanes = Array.from({ length: Math.min(PARALLEL, service.length) }, async () => {
+    const lanes = Array.from({ length: Math.min(PARALLEL, service.length) }, () => agent.occupancy.during(async () => {
       for (let call = service.shift(); call !== undefined; call = service.shift()) await runCall(agent, call, shared)
-    })
-    const slot = Promise.allSettled(lanes).then(() => {
-      waited = agent.host.pending().length > 0
-      if (waited) agent.slot.release()
-    })
-    return [...hosts, ...lanes, slot]
+    }))
+    agent.occupancy.look()
+    return [...hosts, ...lanes]
   })
-  if (!waited || signal.aborted) return
-  await agent.slot.acquire(signal).catch((error: unknown) => { if (!signal.aborted) throw error })
+  if (!signal.aborted) await agent.occupancy.regain(signal)
 }
 
 const isHost = (agent: Agent, call: OpenCall): boolean => agent.tools.find(call.part.name)?.executor === 'host'

@@ -1,7 +1,9 @@
 import { messageOf } from '../core/errors.ts'
 import { plainJsonFault } from '../core/json.ts'
+import { SuspendReason } from '../core/live.ts'
 import { toolError, type Tool, type ToolOutcome } from '../core/tool.ts'
 import type { Agent, Execution } from './agent.ts'
+import { createProgressNotes } from './progress.ts'
 
 /**
  * Executes a service tool under the run's signal and `limits.toolTimeoutMs`. A tool that throws, ignores its signal or answers
@@ -12,24 +14,31 @@ export async function executeTool (
   agent: Agent, tool: Tool, execution: Execution, signal: AbortSignal, identity: object = execution
 ): Promise<ToolOutcome> {
   const ms = agent.limits.toolTimeoutMs
+  const { toolCallId, input } = execution
+  const { runId, tenant } = agent
   const controller = new AbortController()
+  const progress = createProgressNotes(agent.log, toolCallId)
   const ended = Promise.withResolvers<ToolOutcome>()
+  let over: string | undefined
   const end = (reason: unknown, why: string): void => {
+    over = why
     if (!tool.delegates && !tool.awaited) ended.resolve(toolError(why))
+    // After a suspension nothing more is logged (driver.md 2.8).
+    progress.end(!(reason instanceof SuspendReason))
     controller.abort(reason)
   }
   const onAbort = (): void => end(signal.reason, 'tool call aborted')
   const onTimeout = (): void => end(new DOMException(`${ms} ms are over`, 'TimeoutError'), `tool call timed out after ${ms} ms`)
   const timer = ms === undefined || tool.delegates ? undefined : setTimeout(onTimeout, ms)
   signal.addEventListener('abort', onAbort)
-  const { toolCallId, input } = execution
-  const { runId, tenant } = agent
   try {
-    const work = tool.execute(input, { toolCallId, execution: identity, runId, tenant, signal: controller.signal })
-    return await Promise.race([ended.promise, work.then(kept)])
+    const work = tool.execute(input, { toolCallId, execution: identity, runId, tenant, signal: controller.signal, progress: progress.note })
+    const outcome = await Promise.race([ended.promise, work.then(kept)])
+    return over !== undefined && tool.awaited ? toolError(over) : outcome
   } catch (error) {
     return toolError(messageOf(error))
   } finally {
+    progress.end(true)
     clearTimeout(timer)
     signal.removeEventListener('abort', onAbort)
   }

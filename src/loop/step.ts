@@ -77,6 +77,9 @@ const callsMade = (events: readonly SessionEvent[]): number =>
 
 const isReply = (stop: string): boolean => stop !== 'aborted' && stop !== 'error'
 
+/** What stands in a URL or a log as it is, and is no id of a program's call (`<call>:code:<n>`). */
+const USABLE_ID = /^(?!.*:code:)[\x21-\x7e]{1,256}$/
+
 /** A model may repeat call ids; within a run they are unique (http-api.md 7.1), and the model reads them back as it is told. */
 function withUniqueCalls (agent: Agent, reply: ModelReply): ModelReply {
   if (!reply.content.some((part) => part.type === 'tool-call')) return reply
@@ -88,7 +91,7 @@ function withUniqueCalls (agent: Agent, reply: ModelReply): ModelReply {
   const unique = (part: AssistantPart): AssistantPart => {
     if (part.type !== 'tool-call') return part
     // An id that no host could send back is none (http-api.md 7.1).
-    const given = /^[\x21-\x7e]{1,256}$/.test(part.toolCallId) ? part.toolCallId : `call_${taken.size + 1}`
+    const given = USABLE_ID.test(part.toolCallId) ? part.toolCallId : `call_${taken.size + 1}`
     let toolCallId = given
     for (let n = 2; taken.has(toolCallId); n++) toolCallId = `${given}_${n}`
     taken.add(toolCallId)

@@ -10,7 +10,10 @@ export interface SubCall { toolCallId: string, name: string, input: Json, signal
  * Runs a program's call through the guard, the view, validation and the log of its child (driver.md §10). Resolves with the
  * result, an error one for a refusal; rejects with a fault alone.
  */
-export async function runSubCall (agent: Agent, { toolCallId, name, input, signal, parent }: SubCall): Promise<ToolOutcome> {
+export const runSubCall = (agent: Agent, call: SubCall): Promise<ToolOutcome> =>
+  agent.occupancy.inside(call.parent.execution, call.signal, () => runCall(agent, call))
+
+async function runCall (agent: Agent, { toolCallId, name, input, signal, parent }: SubCall): Promise<ToolOutcome> {
   const tool = agent.tools.findInCode(name)
   const refusal = refusalOf(agent, tool, name, input)
   if (refusal !== undefined || !tool) return toolError(refusal ?? `unknown tool "${name}"`)
@@ -38,5 +41,5 @@ function refusalOf (agent: Agent, tool: Tool | undefined, name: string, input: J
 async function askHost (agent: Agent, execution: Execution, parent: string, signal: AbortSignal): Promise<ToolOutcome> {
   const deadline = agent.host.deadline()
   agent.log.append('tool/call', { ...execution, executor: 'host', idempotent: false, parent, ...(deadline === null ? {} : { deadline }) })
-  return await agent.host.wait({ ...execution, deadline, parent }, signal)
+  return await agent.occupancy.outside(agent.host.wait({ ...execution, deadline, parent }, signal))
 }

@@ -32,7 +32,7 @@ export async function runTurn (agent: Agent, { origin, content }: Opening, signa
     const open = openTurn(log.own)
     if (open?.step) log.append('step/end', { turn, step: open.step.step })
     // Looked at in the tick in which the turn ends: a message is answered, or refused, never lost.
-    if (end.reason === 'completed' && isSteered(agent)) continue
+    if (end.reason === 'completed' && isSteered(agent) && !await reachedLimit(agent, log.own.slice(agent.ownFrom))) continue
     log.append('turn/end', { turn, ...end })
     return end
   }

@@ -50,12 +50,15 @@ export interface RunTree extends RunView { children: RunTree[] }
 
 export interface Key { key: string, /** Hash of the body's canonical JSON. */ bodyHash: string }
 
-/** One item of a live stream. `cursor` is opaque and only on log events; `settled` ends the stream. */
+/**
+ * One item of a live stream. `cursor` is opaque and only on log events; `settled` ends the stream. `shared`: other readers get the
+ * same `event`, or `delta`, with the same of everything else.
+ */
 export type StreamItem =
   | { type: 'run', run: RunView }
-  | { type: 'event', runId: string, cursor: string, event: { seq: number, time: number, type: string, data: unknown } }
+  | { type: 'event', runId: string, cursor: string, event: { seq: number, time: number, type: string, data: unknown }, shared?: boolean }
   | { type: 'settled', runId: string, cursor: string, seq: number, time: number, result: RunResult }
-  | { type: 'delta', runId: string, delta: Delta }
+  | { type: 'delta', runId: string, delta: Delta, shared?: boolean }
   | { type: 'snapshot', runId: string, snapshot: Snapshot }
   | { type: 'gap', oldest: string }
 

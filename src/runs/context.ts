@@ -6,7 +6,7 @@ import type { Provider, SubagentRequest, SubagentRun } from '../core/provider.ts
 import type { RunLimits, RunRecord, ToolFilter } from '../core/run.ts'
 import type { Store } from '../core/store.ts'
 import type { Tool } from '../core/tool.ts'
-import type { ImportedTranscript, ImportOptions, RawTranscript } from '../core/transcript.ts'
+import type { ImportTranscript } from '../core/transcript.ts'
 import type { Caller, RunView } from './api.ts'
 import type { Registry } from './registry.ts'
 
@@ -26,7 +26,7 @@ export interface RunsContext {
   /** What this deployment's tools are, those of MCP servers included. */
   tools: () => Promise<readonly Tool[]>
   agents: readonly NamedAgent[]
-  importTranscript: (raw: RawTranscript, options?: ImportOptions) => ImportedTranscript
+  importTranscript: ImportTranscript
   /** Violations of a scripted model's script, each with a pointer below it. */
   scriptViolations: (script: unknown) => string[]
   limits: RunLimits
@@ -69,3 +69,10 @@ export const mayUse = ({ models }: Caller, model: string): boolean =>
 
 /** A short name of a stream, so that a cursor of another one is told apart. */
 export const fingerprint = (stream: string): string => createHash('sha256').update(stream).digest('base64url').slice(0, 8)
+
+/** Throws `QUOTA_EXCEEDED` past the open runs that a key may have; what is starting counts. */
+export function checkQuota ({ registry }: RunsContext, { tenant, limits }: Caller): void {
+  if (limits?.running !== undefined && registry.count(tenant) > limits.running) {
+    throw refuse('QUOTA_EXCEEDED', { detail: `this key may have ${limits.running} runs open at once`, retryAfter: 1 })
+  }
+}

@@ -5,8 +5,12 @@ import { fingerprint } from './context.ts'
 export interface Place { at: number, end: boolean }
 
 /** The opaque cursor of a place, bound to its stream (http-api.md 6.1). */
-export function cursorOf (runId: string, tree: boolean, { at, end }: Place): string {
-  return `${tree ? 't' : 'o'}${fingerprint(`${tree ? 'tree' : 'own'} ${runId}`)}.${at.toString(36)}${end ? '.' : ''}`
+export const cursorOf = (runId: string, tree: boolean, place: Place): string => createCursors(runId, tree)(place)
+
+/** The cursors of one stream. */
+export function createCursors (runId: string, tree: boolean): (place: Place) => string {
+  const stream = `${tree ? 't' : 'o'}${fingerprint(`${tree ? 'tree' : 'own'} ${runId}`)}`
+  return ({ at, end }) => `${stream}.${at.toString(36)}${end ? '.' : ''}`
 }
 
 /** Reads a cursor. Throws `INVALID_REQUEST` for one of another stream, or for none at all. */

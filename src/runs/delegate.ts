@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { isRefusal } from '../core/errors.ts'
-import { text, type Block, type RunResult } from '../core/events.ts'
+import { text, type Block, type RunResult, type StopReason } from '../core/events.ts'
 import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
 import type { RunRecord } from '../core/run.ts'
 import type { ToolContext } from '../core/tool.ts'
@@ -20,8 +20,10 @@ export interface Delegation {
   delegate (input: DelegateInput): Promise<DelegatedRun>
   /** The result of a child that the calling run started in the background. */
   collect (id: string, call: ToolContext): Promise<RunResult>
-  /** Ends the background children of a run whose turn ended, and waits for them. */
+  /** Ends the delegated children of a run whose turn ended, and waits for them. */
   endChildren (run: LiveRun): Promise<void>
+  /** Tells the parent of a child that settled, whichever process started it. */
+  childSettled (child: LiveRun): void
 }
 
 export function createDelegation (context: RunsContext): Delegation {
@@ -35,18 +37,19 @@ export function createDelegation (context: RunsContext): Delegation {
       const unlink = follow(call.signal, background ? () => {} : (reason) => controller.abort(reason))
       const known = await store.getRun(tenant, id)
       if (!known) {
-        const caller: Caller = { tenant }
+        const { allowedModels: models, maxDepth: most = MAX_DEPTH } = parent.spec
+        const caller: Caller = { tenant, ...(models ? { models } : {}) }
+        const maxDepth = Math.min(MAX_DEPTH, most, context.agents.find(({ name }) => name === agent)?.maxDepth ?? MAX_DEPTH)
         const input: StartInput = {
-          id, provider, task: prompt, label, parent: { runId }, maxDepth: MAX_DEPTH, codeMode: 'native', limits: {}, relay: {}, metadata: {},
+          id, provider, task: prompt, label, parent: { runId }, maxDepth, codeMode: 'native', limits: {}, relay: {}, metadata: {},
           ...(agent === undefined ? {} : { agent })
         }
         await startDelegated(context, caller, input, { signal: controller.signal, delegation: { toolCallId, background } })
         parent.note({ type: 'subagent/start', data: { runId: id, toolCallId, label } })
       }
       const result = settled(context, tenant, id, call.signal, background).finally(unlink)
-      const noted = result.then((end) => tell(parent, { id, label, toolCallId, background, end }))
-      noted.catch(() => {})
-      return { id, result: noted.then(() => result) }
+      result.catch(() => {})
+      return { id, result }
     },
     async collect (id, call) {
       const record = await store.getRun(call.tenant, id)
@@ -55,12 +58,17 @@ export function createDelegation (context: RunsContext): Delegation {
       return await settled(context, call.tenant, id, call.signal, true)
     },
     async endChildren (run) {
+      // One in the foreground is left only where a restart cut its call off.
       const children = registry.descendants(run.tenant, run.id).live.filter(({ spec, projection }) =>
-        spec.delegation?.background === true && projection.record.parentRunId === run.id)
+        spec.delegation !== undefined && projection.record.parentRunId === run.id)
       for (const child of children) {
         for (const each of [...registry.descendants(child.tenant, child.id).live, child]) each.abort(new CancelReason('parent', 'the parent run ended'))
       }
       await Promise.all(children.map((child) => child.stopped))
+    },
+    childSettled ({ id, tenant, spec: { delegation }, projection: { record: { parentRunId, label, stopReason } } }) {
+      const parent = parentRunId === null ? undefined : registry.live(tenant, parentRunId)
+      if (parent && delegation && stopReason) tell(parent, { id, label: label ?? '', ...delegation, stopReason })
     }
   }
 }
@@ -123,14 +131,14 @@ async function nextChange ({ registry }: RunsContext, record: RunRecord, { live,
   unwatch()
 }
 
-interface News { id: string, label: string, toolCallId: string, background: boolean, end: RunResult }
+interface News { id: string, label: string, toolCallId: string, background: boolean, stopReason: StopReason }
 
 /** Notes in the parent's log that a child settled, and tells its model of one in the background. */
-function tell (parent: LiveRun, { id, label, toolCallId, background, end }: News): void {
-  parent.note({ type: 'subagent/end', data: { runId: id, toolCallId, stopReason: end.stopReason } })
+function tell (parent: LiveRun, { id, label, toolCallId, background, stopReason }: News): void {
+  parent.note({ type: 'subagent/end', data: { runId: id, toolCallId, stopReason } })
   if (!background) return
   try {
-    parent.accept([text(`The background subagent ${id} (${label}) settled: ${end.stopReason}. Collect its result with subagent_result.`)], 'child')
+    parent.accept([text(`The background subagent ${id} (${label}) settled: ${stopReason}. Collect its result with subagent_result.`)], 'child')
   } catch (error) {
     // The parent's turn is over: nobody is left to tell.
     if (!isRefusal(error)) throw error

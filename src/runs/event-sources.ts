@@ -18,7 +18,7 @@ export interface Source {
   readonly first: number
   /** Events after a place, in order. */
   read (after: number, limit: number): Promise<Read[]>
-  /** Live runs that belong to the stream; their deltas are watched from here on. */
+  /** Live runs that belong to the stream; their deltas are watched from here on. Once told of some, ask again before reading them. */
   live (): LiveRun[]
   /**
    * `open`: more may come. `settled`: all that belongs to it has settled, so that what a read then finds is all. `left`: what
@@ -47,7 +47,10 @@ function ownSource ({ store, registry }: RunsContext, run: RunRecord): Source {
     tree: false,
     first: run.firstSeq - 1,
     async read (after, limit) {
-      const events = await store.readEvents(run.segment, after + 1, undefined, limit)
+      const [live] = current()
+      // A commit under way is waited for: the run's row in the store may tell of it already.
+      await live?.log.durable()
+      const events = live?.log.committedFrom(after + 1, limit) ?? await store.readEvents(run.segment, after + 1, undefined, limit)
       const end = events.findIndex((event) => event.type === 'run/settled' && event.data.runId === run.id)
       return (end === -1 ? events : events.slice(0, end + 1)).map((event) => ({ runId: run.id, at: event.seq, event }))
     },
@@ -115,7 +118,10 @@ function createFollowed (current: () => LiveRun[]): Pick<Source, 'live' | 'watch
   const live = (): LiveRun[] => {
     const runs = current()
     if (!wake) return runs
-    for (const run of runs) if (!stops.has(run)) stops.set(run, run.deltas.onChange(wake))
+    for (const run of runs) {
+      if (stops.has(run)) run.deltas.again(wake)
+      else stops.set(run, run.deltas.onChange(wake, true))
+    }
     if (stops.size === runs.length) return runs
     const still = new Set(runs)
     for (const [run, stop] of stops) {

@@ -1,8 +1,9 @@
 import { refuse } from '../core/errors.ts'
 import type { Block } from '../core/events.ts'
 import type { Caller, Key, RunView } from './api.ts'
-import { findRun, leftToNextStart, viewOf, type RunsContext } from './context.ts'
+import { checkQuota, findRun, leftToNextStart, mayUse, viewOf, type RunsContext } from './context.ts'
 import { createOnce } from './once.ts'
+import { rememberAncestors } from './parents.ts'
 import { createStarting } from './starting.ts'
 
 export type Sent = { messageId: string, replayed: boolean } | { run: RunView, replayed: boolean }
@@ -60,11 +61,16 @@ async function followUp (context: RunsContext, caller: Caller, id: string, conte
   const provider = context.providers.get(previous.provider)
   if (!spec || !provider) throw refuse('NO_PROVIDER', { name: previous.provider })
   if (!provider.followUp) throw refuse('UNSUPPORTED_CAPABILITY', { name: previous.provider, capability: 'follow-up' })
+  if (!mayUse(caller, spec.model)) throw refuse('MODEL_FORBIDDEN', { model: spec.model })
   if (!context.accepting()) throw refuse('SHUTTING_DOWN', { retryAfter: 5 })
   const start = createStarting(caller.tenant, context.newId(), previous.parentRunId === null ? undefined : { runId: previous.parentRunId }, signal)
   context.registry.begin(start)
   try {
-    if (previous.parentRunId !== null) context.registry.join(start, previous.rootId)
+    checkQuota(context, caller)
+    if (previous.parentRunId !== null) {
+      context.registry.join(start, previous.rootId)
+      await rememberAncestors(context, caller.tenant, previous.parentRunId)
+    }
     const run = await provider.followUp({ previous, spec, id: start.id, content, signal: start.signal, ...(key ? { idempotency: key } : {}) })
     await context.store.durable()
     return await viewOf(context, await findRun(context, caller, run.id))

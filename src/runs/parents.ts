@@ -6,6 +6,7 @@ import type { ParentAgent, Seed } from '../core/provider.ts'
 import type { RunLimits, RunRecord } from '../core/run.ts'
 import type { Caller, ParentInput } from './api.ts'
 import { findRun, kindOf, type RunsContext } from './context.ts'
+import { inShares } from './steps.ts'
 
 /** The delegating agent of a start, and what its host gave it to hand on (http-api.md 4.3). */
 export interface ResolvedParent { agent: ParentAgent, tools?: ToolDefinition[], losses: string[] }
@@ -17,7 +18,7 @@ export async function resolveParent (context: RunsContext, caller: Caller, input
   if (input === undefined) return { agent: { ...nobody, depths: raised({}, caller.minDepth), completedTurns: () => undefined }, losses: [] }
   if ('runId' in input) return await parentRun(context, caller, input.runId)
   if ('sessionId' in input) return await parentSession(context, caller, input.sessionId)
-  return inlineParent(context, caller, input)
+  return await inlineParent(context, caller, input)
 }
 
 async function parentRun (context: RunsContext, caller: Caller, id: string): Promise<ResolvedParent> {
@@ -92,8 +93,10 @@ async function parentSession (context: RunsContext, caller: Caller, id: string):
   }
 }
 
-function inlineParent (context: RunsContext, caller: Caller, input: Exclude<ParentInput, { runId: string } | { sessionId: string }>): ResolvedParent {
-  const imported = input.transcript && context.importTranscript(input.transcript)
+async function inlineParent (
+  context: RunsContext, caller: Caller, input: Exclude<ParentInput, { runId: string } | { sessionId: string }>
+): Promise<ResolvedParent> {
+  const imported = input.transcript && await inShares(context.importTranscript(input.transcript))
   const kind = kindOf(input.transcript?.format)
   const agent: ParentAgent = {
     ...nobody,

@@ -8,6 +8,7 @@ import type { Caller, Key, Runs } from './api.ts'
 import { cancelSessionRuns, dispose } from './cancel.ts'
 import { kindOf, type RunsContext } from './context.ts'
 import { createOnce } from './once.ts'
+import { inShares } from './steps.ts'
 
 const CREATE = 'POST /v1/sessions'
 interface SessionInput {
@@ -46,7 +47,7 @@ export function createSessions (
 async function createSession (context: RunsContext, caller: Caller, input: SessionInput, key?: Key): Promise<SessionRecord> {
   depthOf({ stored: input.delegationDepth })
   const model = input.model === undefined ? null : context.models.resolve(input.model, kindOf(input.transcript?.format ?? null))
-  const imported = input.transcript && context.importTranscript(input.transcript, { pointer: '/transcript' })
+  const imported = input.transcript && await inShares(context.importTranscript(input.transcript, { pointer: '/transcript' }))
   const id = context.newId()
   return await context.store.createSession({
     header: {
@@ -90,7 +91,8 @@ async function appendSession (
   if (length !== after) throw conflict(`the session holds ${length} messages, not ${after}: append after ${length}`)
   const format = session.format as TranscriptFormat
   const raw = { format, messages: [...session.tail, ...messages] }
-  const imported = context.importTranscript(raw, { firstTurn: session.turns + 1, pointer: '', known: session.tail.length })
+  const options = { firstTurn: session.turns + 1, pointer: '', known: session.tail.length }
+  const imported = await inShares(context.importTranscript(raw, options))
   return await context.store.appendSession(caller.tenant, id, after, {
     events: imported.system.length > 0 ? await withTools(context, session, imported) : imported.events,
     tail: imported.tail,

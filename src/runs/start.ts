@@ -2,7 +2,7 @@ import { isRefusal, refuse } from '../core/errors.ts'
 import type { SubagentRequest } from '../core/provider.ts'
 import type { Delegation } from '../core/run.ts'
 import type { Caller, Key, RunView, StartInput } from './api.ts'
-import { findRun, mayUse, viewOf, type RunsContext } from './context.ts'
+import { checkQuota, findRun, mayUse, viewOf, type RunsContext } from './context.ts'
 import { createOnce } from './once.ts'
 import { rememberAncestors, resolveParent } from './parents.ts'
 import { createStarting, type Starting } from './starting.ts'
@@ -74,12 +74,6 @@ async function startOnce (context: RunsContext, cancelled: WeakSet<object>, call
   }
 }
 
-function checkQuota ({ registry }: RunsContext, { tenant, limits }: Caller): void {
-  if (limits?.running !== undefined && registry.count(tenant) > limits.running) {
-    throw refuse('QUOTA_EXCEEDED', { detail: `this key may have ${limits.running} runs open at once`, retryAfter: 1 })
-  }
-}
-
 async function requestOf (context: RunsContext, caller: Caller, input: StartInput & { id: string }, start: Starting): Promise<SubagentRequest> {
   checkTranscriptUse(context, input)
   checkScript(context, input)
@@ -107,6 +101,7 @@ async function requestOf (context: RunsContext, caller: Caller, input: StartInpu
       limits: { ...context.limits, ...input.limits },
       relay: input.relay,
       metadata: input.metadata,
+      ...(caller.models ? { allowedModels: caller.models } : {}),
       notices: parent.losses.map((loss) => `the model does not see this part of the transcript: ${loss}`),
       allowModel: (model) => { if (!mayUse(caller, model)) throw refuse('MODEL_FORBIDDEN', { model }) }
     }

@@ -3,7 +3,7 @@ import type { LiveRun } from '../core/live.ts'
 import type { RunRecord, RunStatus } from '../core/run.ts'
 import type { Caller, StreamItem } from './api.ts'
 import { findRun, viewOf, viewsOf, type RunsContext } from './context.ts'
-import { cursorOf, placeOf, type Place } from './cursor.ts'
+import { createCursors, placeOf, type Place } from './cursor.ts'
 import { findEnd, isEnd, sourceOf, type End, type Read, type Source, type SourceState } from './event-sources.ts'
 import { createWakeUp, type News } from './wake-up.ts'
 
@@ -15,7 +15,7 @@ const REST = 1024
  * Deltas that follow within a millisecond are sent together. The more readers, the less often each gets some: after so many
  * milliseconds for each reader, more or less by half, so that they do not all come at once.
  */
-const GATHERING_MS = 0.2
+const GATHERING_MS = 0.3
 
 interface StreamOptions { after?: string, tree: boolean, signal: AbortSignal }
 type Stream = { ended: true } | { ended: false, items: AsyncIterable<StreamItem[]> }
@@ -48,6 +48,7 @@ class StreamReader {
   readonly #context: RunsContext
   readonly #source: Source
   readonly #run: RunRecord
+  readonly #cursorOf: (place: Place) => string
   readonly #witness: LiveRun | undefined
   #at: number
   #end: End | undefined
@@ -67,6 +68,7 @@ class StreamReader {
     this.#context = context
     this.#source = source
     this.#run = source.run
+    this.#cursorOf = createCursors(source.run.id, source.tree)
     this.#witness = context.registry.live(source.run.tenant, source.run.id)
     this.#at = at
     if (!source.tree) this.#sent.set(source.run.id, at)
@@ -146,9 +148,14 @@ class StreamReader {
       if (event.type === 'assistant/message') items.push(...this.#rest(runId))
       this.#sent.set(runId, event.seq)
       if (isEnd(read, this.#run)) this.#end = read
-      else items.push({ type: 'event', runId, cursor: cursorOf(this.#run.id, this.#source.tree, { at, end: false }), event })
+      else items.push({ type: 'event', runId, cursor: this.#cursorOf({ at, end: false }), event, shared: this.#isShared(runId) })
     }
     return items
+  }
+
+  /** Whether other readers of this stream's kind get the same objects. */
+  #isShared (runId: string): boolean {
+    return !this.#source.tree && (this.#lives.get(runId)?.deltas.watchers ?? 0) > 1
   }
 
   #caughtUp (): void {
@@ -171,7 +178,8 @@ class StreamReader {
   #hand (live: LiveRun, { snapshot, deltas, place }: DeltaNews): StreamItem[] {
     if (!this.#hasBeginning(live, place)) return []
     this.#places.set(live.id, place)
-    const items = deltas.map((delta): StreamItem => ({ type: 'delta', runId: live.id, delta }))
+    const shared = live.deltas.watchers > 1
+    const items = deltas.map((delta): StreamItem => ({ type: 'delta', runId: live.id, delta, shared }))
     return snapshot ? [{ type: 'snapshot', runId: live.id, snapshot }, ...items] : items
   }
 
@@ -208,7 +216,7 @@ class StreamReader {
     const end = over || (!tree && this.#end) ? this.#end ?? await findEnd(this.#context, this.#source, this.#witness) : undefined
     if (!end) return undefined
     const { seq, time, data: { result } } = end.event
-    const cursor = cursorOf(this.#run.id, tree, { at: tree ? this.#at : end.at, end: true })
+    const cursor = this.#cursorOf({ at: tree ? this.#at : end.at, end: true })
     return { type: 'settled', runId: this.#run.id, cursor, seq, time, result }
   }
 }

@@ -1,20 +1,28 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { OWNED } from './segment-rows.ts'
 
 /** Log bytes that nobody refers to (driver.md 3.7). PRIVATE: touches `garbage`; removes from `segments` and `events`. */
 export interface Garbage {
   /** The segment's session is gone: unreadable at once, its bytes go in `collect`. */
   release (segment: number): void
+  /** As `release`, of a host's session: of its earlier segments too. */
+  releaseLine (segment: number): void
+  /** Nobody owns the segment: it goes in `collect` unless something refers to it, or it is held. */
+  mark (segment: number): void
+  /** A session stands for it now. */
+  unmark (segment: number): void
   /** Removes up to about `limit` rows; how many it handled, 0 when nothing is left to do. */
   collect (limit: number): number
 }
 
-export function createGarbage (db: DatabaseSync): Garbage {
+export function createGarbage (db: DatabaseSync, held: ReadonlySet<number> = new Set()): Garbage {
   const sql = {
     disown: db.prepare('UPDATE segments SET owned = 0 WHERE id = ?'),
     mark: db.prepare('INSERT OR IGNORE INTO garbage (segment) VALUES (?)'),
     markBase: db.prepare(`INSERT OR IGNORE INTO garbage (segment)
       SELECT base.id FROM segments JOIN segments AS base ON base.id = segments.base WHERE segments.id = ? AND base.owned = 0`),
-    next: db.prepare('SELECT segment FROM garbage ORDER BY segment LIMIT 1'),
+    earlier: db.prepare('SELECT base.id FROM segments JOIN segments AS base ON base.id = segments.base WHERE segments.id = ? AND base.owned = ?'),
+    next: db.prepare('SELECT segment FROM garbage WHERE segment > ? ORDER BY segment LIMIT 1'),
     unmark: db.prepare('DELETE FROM garbage WHERE segment = ?'),
     kept: db.prepare('SELECT max(base_length) AS length FROM segments WHERE base = ?'),
     last: db.prepare('SELECT max(seq) AS seq FROM events WHERE segment = ?'),
@@ -37,17 +45,30 @@ export function createGarbage (db: DatabaseSync): Garbage {
     return cut + 1
   }
 
+  function release (segment: number): void {
+    sql.disown.run(segment)
+    sql.mark.run(segment)
+  }
+
   return {
-    release (segment) {
-      sql.disown.run(segment)
-      sql.mark.run(segment)
+    release,
+    releaseLine (segment) {
+      for (let id: number | undefined = segment; id !== undefined;) {
+        const earlier = sql.earlier.get(id, OWNED.earlier) as { id: number } | undefined
+        release(id)
+        id = earlier?.id
+      }
     },
+    mark: (segment) => { sql.mark.run(segment) },
+    unmark: (segment) => { sql.unmark.run(segment) },
     collect (limit) {
       let handled = 0
+      let passed = 0
       while (handled < limit) {
-        const next = sql.next.get() as { segment: number } | undefined
+        const next = sql.next.get(passed) as { segment: number } | undefined
         if (!next) break
-        handled += collectOne(next.segment, limit - handled)
+        if (held.has(next.segment)) passed = next.segment
+        else handled += collectOne(next.segment, limit - handled)
       }
       return handled
     }

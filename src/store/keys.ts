@@ -9,9 +9,7 @@ export interface Keys {
   check (tenant: string, key: Omit<IdempotencyRecord, 'subject'> | undefined): string | undefined
   /** `withRun`: kept as long as the run it names; else for a day. */
   bind (tenant: string, key: IdempotencyRecord, withRun: boolean): void
-  /** The run is forgotten: so are its keys. */
-  removeOf (tenant: string, runId: string): void
-  /** The run expired: its keys stay until they are a day old. */
+  /** The run is gone: its keys stay until they are a day old. */
   releaseOf (tenant: string, runId: string): void
   /** Removes up to `limit` keys whose time has passed; how many. */
   expire (now: number, limit: number): number
@@ -31,8 +29,6 @@ export function createKeys (db: DatabaseSync, now: () => number): Keys {
       WHERE tenant = ? AND route = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)`),
     bind: db.prepare(`INSERT OR REPLACE INTO idempotency (tenant, route, key, body_hash, subject, created_at, expires_at)
       VALUES (?, ?, ?, ?, ?, ?, ?)`),
-    remove: db.prepare(`DELETE FROM idempotency INDEXED BY idempotency_run
-      WHERE tenant = ? AND subject = ? AND expires_at IS NULL`),
     release: db.prepare(`UPDATE idempotency INDEXED BY idempotency_run SET expires_at = created_at + ${DAY}
       WHERE tenant = ? AND subject = ? AND expires_at IS NULL`),
     expire: db.prepare(`DELETE FROM idempotency WHERE (tenant, route, key) IN
@@ -53,7 +49,6 @@ export function createKeys (db: DatabaseSync, now: () => number): Keys {
       const at = now()
       sql.bind.run(tenant, route, key, bodyHash, subject, at, withRun ? null : at + DAY)
     },
-    removeOf: (tenant, runId) => { sql.remove.run(tenant, runId) },
     releaseOf: (tenant, runId) => { sql.release.run(tenant, runId) },
     expire: (at, limit) => Number(sql.expire.run(at, limit).changes)
   }

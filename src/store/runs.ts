@@ -17,7 +17,7 @@ export interface RunWrites {
   publish (publication: Publication): () => { segment: number, firstSeq: number }
   append (append: Append): () => void
   patch (tenant: string, id: string, patch: RunPatch): () => void
-  /** Forgets those of the runs that are settled, with their keys, and each session whose last run goes. */
+  /** Forgets those of the runs that are settled, and each session whose last run goes. */
   remove (tenant: string, ids: readonly string[]): () => void
   /** Forgets up to `limit` runs that expired; how many. */
   expire (now: number, limit: number): () => number
@@ -73,7 +73,7 @@ export function createRunWrites (parts: RunWriteParts): RunWrites {
         const row = find.get(tenant, id) as unknown as RunRow | undefined
         if (!row) continue
         forget(row)
-        keys.removeOf(tenant, id)
+        keys.releaseOf(tenant, id)
       }
     },
     expire: (now, limit) => () => {

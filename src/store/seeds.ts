@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { lengthOf, type GetSegment, type SegmentRow } from './segment-rows.ts'
+import { lengthOf, OWNED, type GetSegment, type SegmentRow } from './segment-rows.ts'
 
 /** What a fork refers to (driver.md 3.7). PRIVATE: reads `segments` and `events`, at a cost that no log's length changes. */
 
@@ -8,8 +8,8 @@ export interface SegmentSeed { base: number, length: number, completed: number, 
 
 export type FindSeed = (segment: number, length: number) => SegmentSeed | undefined
 
-/** Finds the seed that the first `length` events of an owned segment make; `undefined` when they are not there (any more). */
-export function createSeedFinder (db: DatabaseSync, get: GetSegment): FindSeed {
+/** Finds the seed that the first `length` events of a segment make; `undefined` when it is neither owned nor held, or shorter. */
+export function createSeedFinder (db: DatabaseSync, get: GetSegment, held: ReadonlySet<number>): FindSeed {
   const lastTurnEnd = db.prepare(`SELECT seq, data FROM events WHERE segment = ? AND seq < ? AND type = 'turn/end'
     ORDER BY seq DESC LIMIT 1`)
 
@@ -35,7 +35,7 @@ export function createSeedFinder (db: DatabaseSync, get: GetSegment): FindSeed {
 
   return (segment, length) => {
     const row = get(segment)
-    if (!row || row.owned === 0 || length > lengthOf(row)) return undefined
+    if (!row || (row.owned === OWNED.no && !held.has(segment)) || length > lengthOf(row)) return undefined
     return { base: holderOf(segment, row, length), length, ...completedWithin(segment, row, length) }
   }
 }

@@ -2,8 +2,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import { refuse } from '../core/errors.ts'
 import type { NewEvent, SessionEvent } from '../core/events.ts'
 import { unavailable } from './commit-queue.ts'
+import type { Held } from './drafts.ts'
 import type { Positions } from './positions.ts'
-import { lengthOf, type GetSegment, type SegmentRow } from './segment-rows.ts'
+import { lengthOf, OWNED, type GetSegment, type SegmentRow } from './segment-rows.ts'
 import { createSeedFinder, type SegmentSeed } from './seeds.ts'
 
 /**
@@ -13,9 +14,13 @@ import { createSeedFinder, type SegmentSeed } from './seeds.ts'
 export interface Segments {
   /** A segment that a session stands for, after `seed` events of another. */
   create (seed?: SegmentSeed): number
-  /** A segment that only those forks keep which refer to it. */
+  /** A segment that nobody reads and that only those keep which refer to it. */
+  createUnowned (seed?: SegmentSeed): number
+  /** As `createUnowned`, and the seed that its events make. */
   createShared (events: readonly EncodedEvent[]): SegmentSeed
-  /** The first `length` events of an owned segment; `undefined` when they are not there (any more). */
+  /** A session stands for an unowned segment from here on; for `before`, its log so far, too, as long as the session is. */
+  adopt (segment: number, before?: number): void
+  /** The first `length` events of an owned segment, or of a draft; `undefined` when they are not there (any more). */
   seedOf (segment: number, length: number): SegmentSeed | undefined
   state (segment: number): SegmentState | undefined
   lengthOf (segment: number): number | undefined
@@ -45,18 +50,19 @@ export function encodeEvents (events: readonly SessionEvent[]): EncodedEvent[] {
 export const encodeNewEvents = (events: readonly NewEvent[], from: number, time: number): EncodedEvent[] =>
   encodeEvents(events.map((event, i) => ({ ...event, seq: from + i, time }) as SessionEvent))
 
-export function createSegments (db: DatabaseSync, positions: Positions): Segments {
+export function createSegments (db: DatabaseSync, positions: Positions, held: Held = new Set()): Segments {
   const sql = {
     get: db.prepare(`SELECT base, base_length, completed_length, turns, owned,
       (SELECT max(seq) FROM events WHERE segment = segments.id) AS last FROM segments WHERE id = ?`),
     insert: db.prepare('INSERT INTO segments (id, base, base_length, completed_length, turns, owned) VALUES (?, ?, ?, ?, ?, ?)'),
+    own: db.prepare('UPDATE segments SET owned = ? WHERE id = ?'),
     complete: db.prepare('UPDATE segments SET completed_length = ?, turns = ? WHERE id = ?'),
     event: db.prepare('INSERT INTO events (segment, seq, pos, type, time, data) VALUES (?, ?, ?, ?, ?, ?)')
   }
   const get: GetSegment = (id) => sql.get.get(id) as unknown as SegmentRow | undefined
   const { grew, ...ends } = createEnds(get)
 
-  function create (seed: SegmentSeed | undefined, owned: 0 | 1): number {
+  function create (seed: SegmentSeed | undefined, owned: number): number {
     const id = positions.next()
     sql.insert.run(id, seed?.base ?? null, seed?.length ?? 0, seed?.completed ?? 0, seed?.turns ?? 0, owned)
     return id
@@ -74,14 +80,19 @@ export function createSegments (db: DatabaseSync, positions: Positions): Segment
   }
 
   return {
-    create: (seed) => create(seed, 1),
+    create: (seed) => create(seed, OWNED.yes),
+    createUnowned: (seed) => create(seed, OWNED.no),
     createShared (events) {
-      const base = create(undefined, 0)
+      const base = create(undefined, OWNED.no)
       append(base, events)
       const { completed_length: completed, turns } = get(base) as SegmentRow
       return { base, length: events.length, completed, turns }
     },
-    seedOf: createSeedFinder(db, get),
+    adopt (segment, before) {
+      sql.own.run(OWNED.yes, segment)
+      if (before !== undefined) sql.own.run(OWNED.earlier, before)
+    },
+    seedOf: createSeedFinder(db, get, held),
     state (segment) {
       const row = get(segment)
       return row && { length: lengthOf(row), completedLength: row.completed_length, turns: row.turns }
@@ -106,7 +117,7 @@ function createEnds (get: GetSegment): Ends {
       let next = lengths.get(segment)
       if (next === undefined) {
         const row = get(segment)
-        if (!row || row.owned === 0) throw refuse('SESSION_NOT_FOUND', { id: `segment ${segment}` })
+        if (!row || row.owned !== OWNED.yes) throw refuse('SESSION_NOT_FOUND', { id: `segment ${segment}` })
         next = lengthOf(row)
         lengths.set(segment, next)
       }
@@ -135,7 +146,7 @@ function createReader (db: DatabaseSync, get: GetSegment): Segments['read'] {
     let end = to
     while (id !== null && from < end) {
       const row: SegmentRow | undefined = get(id)
-      if (!row || (id === segment && row.owned === 0)) return []
+      if (!row || (id === segment && row.owned === OWNED.no)) return []
       if (row.base_length < end) parts.unshift({ segment: id, from: Math.max(from, row.base_length), to: end })
       end = Math.min(end, row.base_length)
       id = row.base

@@ -35,7 +35,7 @@ export function createSessions (db: DatabaseSync, segments: Segments, garbage: G
   const sql = {
     insert: db.prepare(`INSERT INTO sessions (tenant, id, segment, header, registered, touched_at, length, metadata, tail)
       VALUES (?, ?, ?, ?, 0, ?, 0, '{}', '[]')`),
-    segment: db.prepare('SELECT segment FROM sessions WHERE tenant = ? AND id = ?'),
+    segment: db.prepare('SELECT segment, registered FROM sessions WHERE tenant = ? AND id = ?'),
     get: db.prepare(`SELECT segment, header, registered, length, model, format, metadata, tail, losses FROM sessions
       WHERE tenant = ? AND id = ?`),
     remove: db.prepare('DELETE FROM sessions WHERE tenant = ? AND id = ?'),
@@ -45,11 +45,12 @@ export function createSessions (db: DatabaseSync, segments: Segments, garbage: G
   const segmentOf = (tenant: string, id: string): number | undefined => sql.segment.get(tenant, id)?.segment as number | undefined
 
   function remove (tenant: string, id: string): void {
-    const segment = segmentOf(tenant, id)
-    if (segment === undefined) return
+    const found = sql.segment.get(tenant, id) as Pick<SessionRow, 'segment' | 'registered'> | undefined
+    if (!found) return
     sql.remove.run(tenant, id)
-    segments.forget(segment)
-    garbage.release(segment)
+    segments.forget(found.segment)
+    if (found.registered === 1) garbage.releaseLine(found.segment)
+    else garbage.release(found.segment)
   }
 
   return {

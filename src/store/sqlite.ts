@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Store } from '../core/store.ts'
 import { CommitQueue, type Transaction } from './commit-queue.ts'
 import { cannotOpen, isStoreFault, openDatabase } from './connection.ts'
+import { createDrafts, type Held } from './drafts.ts'
 import { Durability } from './durability.ts'
 import { createGarbage } from './garbage.ts'
 import { createHostSessions } from './host-sessions.ts'
@@ -11,6 +12,7 @@ import { createReads } from './reads.ts'
 import { createRunPatches, type RunPatches } from './run-patches.ts'
 import { createRunWrites } from './runs.ts'
 import { createSegments, type Segments } from './segments.ts'
+import { createSessionWrites } from './session-writes.ts'
 import { createSessions } from './sessions.ts'
 import { sweep } from './sweep.ts'
 import { openWriteAheadLog, type WriteAheadLog } from './write-ahead-log.ts'
@@ -51,25 +53,36 @@ function createStore (db: DatabaseSync, wal: WriteAheadLog | undefined, options:
   const { now, retentionMs, onFault = () => {} } = options
   const positions = createPositions(db)
   const patches = createRunPatches(db)
-  const segments = createSegments(db, positions)
-  const garbage = createGarbage(db)
+  const held: Held = new Set()
+  const segments = createSegments(db, positions, held)
+  const garbage = createGarbage(db, held)
   const keys = createKeys(db, now)
   const sessions = createSessions(db, segments, garbage, now)
-  const hostSessions = createHostSessions({ db, segments, sessions, keys, now })
+  const hostSessions = createHostSessions({ db, segments, sessions, garbage, keys, now })
   const runs = createRunWrites({ db, segments, sessions, keys, patches, now, retentionMs })
   const durability = new Durability({ flush: wal?.flush, onFault })
   const transaction = createTransaction({ db, positions, patches, segments, onFault })
   const queue = new CommitQueue(transaction, durability)
+  const drafts = createDrafts({ queue, segments, garbage, held })
   const pinged = db.prepare("UPDATE counters SET value = value + 1 WHERE name = 'ping'")
   let closing: Promise<void> | undefined
 
   return {
-    publish: async (publication) => queue.write(runs.publish(publication), 'written'),
+    async publish (publication) {
+      const { seed } = publication
+      const place = await queue.write(runs.publish(publication), 'written')
+      if (seed && 'segment' in seed) drafts.letGo(seed.segment)
+      return place
+    },
+    keepSeed: async (events, signal) => {
+      const { segment, length } = await drafts.write(events, now(), () => undefined, signal)
+      return { segment, length }
+    },
+    dropSeed: (segment) => drafts.letGo(segment),
     append: async (append) => queue.write(runs.append(append)),
     patchRun: async (tenant, id, patch) => queue.write(runs.patch(tenant, id, patch)),
     deleteRuns: async (tenant, ids) => queue.write(runs.remove(tenant, [...ids])),
-    createSession: async (session, key) => queue.write(hostSessions.create(session, key)),
-    appendSession: async (tenant, id, after, growth, key) => queue.write(hostSessions.grow(tenant, id, after, growth, key)),
+    ...createSessionWrites({ queue, drafts, hostSessions, now }),
     deleteSession: async (tenant, id) => queue.write(() => sessions.remove(tenant, id)),
     ...createReads({ db, segments, sessions, keys, durability, onFault, isClosed: () => closing !== undefined }),
     durable: () => durability.reach(),

@@ -31,8 +31,13 @@ export interface Toolbox {
   close (): Promise<void>
 }
 
+/** Names that no tool of a configuration may have. */
+const TAKEN: ReadonlySet<string> = new Set(['structured_output', 'run_code', 'subagent', 'subagent_fork', 'subagent_result'])
+
 /** Loads what the settings ask for and no more: an idle service without tools holds none of it. Throws an `Error` for bad names. */
 export async function createToolbox ({ settings, compile, log, version }: ToolboxOptions): Promise<Toolbox> {
+  const clash = settings.http.find(({ name }, index) => TAKEN.has(name) || settings.http.slice(0, index).some((other) => other.name === name))
+  if (clash) throw new Error(`tools.${clash.name}: the name is taken`)
   const sandbox = createSandbox()
   const wanted = settings.mcp.length + settings.http.length > 0
   const outbound = wanted ? (await import('./outbound.ts')).createOutbound({ allow: [...settings.outbound.allow] }) : undefined

@@ -1,9 +1,11 @@
 import { EVENT_TYPES, type EventMap, type EventType, type NewEvent, type SessionEvent } from '../core/events.ts'
 import { plainJsonFault } from '../core/json.ts'
 import { completedLength } from '../core/prefix.ts'
+import type { Steps } from '../core/transcript.ts'
 import { shown, type Fail, type Fields } from './fields.ts'
 import { parseObject, type Place } from './place.ts'
 import { count, DATA_SHAPES, instant } from './shapes.ts'
+import { mapInSteps } from './steps.ts'
 
 /** What the service decided and what it asked its models: told of a run, not of the conversation, and no child's. */
 const isConversation = (event: NewEvent): boolean => !event.type.startsWith('run/') && event.type !== 'request/header'
@@ -14,10 +16,10 @@ const TYPES = new Set<unknown>(EVENT_TYPES)
  * or stands where no session could have logged it. Verbatim texts for an upstream are not taken over: a log that left the
  * service proves nothing.
  */
-export function readEvents (messages: readonly string[], firstTurn: number, place: Place): Completed {
+export function * readEvents (messages: readonly string[], firstTurn: number, place: Place): Steps<Completed> {
   const grammar = new Grammar(firstTurn)
   const log: SessionEvent[] = []
-  const events = messages.map((text, index) => {
+  const events = yield * mapInSteps(messages, (text, index) => {
     const fail = place.message(index)
     const event = readEvent(parseObject(text, fail), fail)
     const before = log.at(-1)
@@ -78,7 +80,8 @@ class Grammar {
       case 'assistant/message':
         this.#answerStep(event.data, fail)
         return logged(event)
-      case 'tool/call': {
+      case 'tool/call':
+      case 'tool/progress': {
         const id = event.data.toolCallId
         if (!this.#step?.open.has(id) && !this.#isSubCall(id)) throw fail('the open step has no such call')
         return logged(event)

@@ -6,6 +6,7 @@ export type Shape = (value: unknown) => string | undefined
 
 const is = (what: string, test: (value: unknown) => boolean): Shape => (value) => test(value) ? undefined : ` must be ${what}`
 const string = is('a string', (value) => typeof value === 'string')
+const number = is('a number', (value) => typeof value === 'number')
 const boolean = is('a boolean', (value) => typeof value === 'boolean')
 export const count = is('a non-negative safe integer', (value) => Number.isSafeInteger(value) && (value as number) >= 0)
 const ISO_8601 = /^\d{4}-\d\d-\d\dT/
@@ -75,6 +76,7 @@ export const DATA_SHAPES: Record<EventType, Shape> = {
     toolCallId: string, name: string, input: json, executor: oneOf('service', 'host'), idempotent: boolean,
     deadline: optional(instant)
   }),
+  'tool/progress': object({ toolCallId: string, progress: number, total: optional(number), message: optional(string) }),
   'tool/result': object({
     toolCallId: string, name: string, content: blocks, isError: boolean, ended: optional(oneOf('expired', 'cancelled'))
   }),

@@ -1,5 +1,5 @@
 import type { NewEvent, SystemSection, ToolDefinition, WireFormat } from '../core/events.ts'
-import type { ImportedTranscript, ImportOptions, RawTranscript, TranscriptFormat } from '../core/transcript.ts'
+import type { ImportedTranscript, ImportOptions, RawTranscript, Steps, TranscriptFormat } from '../core/transcript.ts'
 import { aiSdk } from './ai-sdk.ts'
 import { anthropic } from './anthropic.ts'
 import { readEvents } from './events.ts'
@@ -8,6 +8,7 @@ import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 import { createPlace, parseJson, parseObject, type Place } from './place.ts'
 import type { Format, Reading } from './reading.ts'
+import { finish, mapInSteps } from './steps.ts'
 import { readTools } from './tools.ts'
 import { completedTurns, turnEvents } from './turns.ts'
 
@@ -24,24 +25,27 @@ const FORMATS: Record<Exclude<TranscriptFormat, 'events'>, Format & { wire?: Wir
  * messages of the same conversation are imported with the tail before them and `firstTurn` after the turns so far. Throws
  * `TRANSCRIPT_INVALID` where it is malformed, cut off or not; `INVALID_REQUEST` for a second system prompt.
  */
-export function importTranscript (raw: RawTranscript, options: ImportOptions = {}): ImportedTranscript {
+export const importTranscript = (raw: RawTranscript, options?: ImportOptions): ImportedTranscript => finish(importInSteps(raw, options))
+
+/** As `importTranscript`, with pauses. */
+export function * importInSteps (raw: RawTranscript, options: ImportOptions = {}): Steps<ImportedTranscript> {
   const place = createPlace(options)
   const tools = readTools(raw.format, raw.tools ?? [], place)
   const beside = raw.system === undefined ? [] : [readSystem(raw.format, raw.system, place)]
   const firstTurn = options.firstTurn ?? 1
   if (raw.format === 'events') {
-    const { events, turns, cut } = readEvents(raw.messages, firstTurn, place)
+    const { events, turns, cut } = yield * readEvents(raw.messages, firstTurn, place)
     return assemble(raw, { events, turns, cut, losses: [] }, beside, tools)
   }
   const { wire, ...format } = FORMATS[raw.format]
-  const messages = raw.messages.map((text, index) => parseObject(text, place.message(index)))
+  const messages = yield * mapInSteps(raw.messages, (text, index) => parseObject(text, place.message(index)))
   const head = firstTurn > 1 ? 0 : headLength(format, messages)
   if (head > 0 && beside.length > 0) throw place.systemTwice()
   const system = head > 0 ? [headSystem(raw, messages.slice(0, head), place)] : beside
-  const readings = messages.map((message, index): Reading => index < head ? SILENT : format.read(message, place.message(index)))
+  const readings = yield * mapInSteps(messages, (message, index): Reading => index < head ? SILENT : format.read(message, place.message(index)))
   const { turns, cut } = completedTurns(readings, place.message)
   const wires = wire ? { format: wire, texts: raw.messages } : undefined
-  const events = turns.flatMap((turn, index) => turnEvents(turn, firstTurn + index, wires))
+  const events = (yield * mapInSteps(turns, (turn, index) => turnEvents(turn, firstTurn + index, wires))).flat()
   const losses = [...new Set(readings.slice(0, cut).flatMap((reading) => [...reading.losses]))]
   return { ...assemble(raw, { events, turns: turns.length, cut, losses }, system, tools), ...(wire ? { kind: wire } : {}) }
 }

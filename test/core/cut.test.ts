@@ -86,3 +86,9 @@ test('cutting is linear: megabytes take no time', () => {
   const value = '漢'.repeat(2_000_000)
   expect(bytes(cutText(value, 50_000))).toBeLessThanOrEqual(50_000)
 })
+
+test('many short texts are cut as one, never longer than they may be', () => {
+  const cut = cutBlocks(Array.from({ length: 20_000 }, () => ({ type: 'text' as const, text: 'x'.repeat(20) })), 262_144)
+  expect(cut).toHaveLength(1)
+  expect(cut.reduce((sum, block) => sum + (block.type === 'text' ? Buffer.byteLength(block.text) : 0), 0)).toBeLessThanOrEqual(262_144)
+})

@@ -198,3 +198,24 @@ test('readers are woken by each piece and each attempt until they stop listening
   feed.push('text', 'b')
   expect(wakes).toBe(2)
 })
+
+test('who is told once is told again after it asked, until it stops; others are told all the while', () => {
+  const feed = new DeltaFeed()
+  const wakes = { once: 0, always: 0 }
+  const once = (): void => { wakes.once++ }
+  const stop = feed.onChange(once, true)
+  feed.onChange(() => { wakes.always++ })
+  feed.begin(1, 1)
+  feed.push('text', 'a')
+  expect(wakes).toEqual({ once: 1, always: 2 })
+  feed.again(once)
+  feed.again(once)
+  feed.push('text', 'b')
+  feed.push('text', 'c')
+  expect(wakes).toEqual({ once: 2, always: 4 })
+  feed.again(once)
+  stop()
+  feed.again(once)
+  feed.push('text', 'd')
+  expect(wakes).toEqual({ once: 2, always: 5 })
+})

@@ -67,6 +67,7 @@ function answer ({ says, calls, arrival }: StepPlan): NewEvent[] {
   return [
     assistant(says, calls),
     ...calls.map((id): NewEvent => call(id)),
+    ...calls.slice(0, 1).map((toolCallId): NewEvent => ({ type: 'tool/progress', data: { toolCallId, progress: 0.5, total: 1, message: 'half' } })),
     ...results.map((event, i) => ({ event, at: arrival[i] ?? 0 })).toSorted((a, b) => a.at - b.at).map(({ event }) => event)
   ]
 }

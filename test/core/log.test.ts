@@ -102,6 +102,23 @@ test('3.1 completed turns of the log itself come before those of the seed', () =
   expect([log.completedLength, log.completedTurns]).toEqual([3, 2])
 })
 
+test('2.3 what is committed can be had from the log itself: own events after a place, none that is not committed', async () => {
+  const seed: SessionEvent[] = [{ type: 'turn/end', seq: 0, time: 1, data: { turn: 1, reason: 'completed' } }]
+  const own: SessionEvent[] = [{ type: 'user/message', seq: 1, time: 1, data: message('stored') }]
+  const { log, commits } = heldLog({ seed, own: [...own] })
+  const from = (seq: number, limit = 10): number[] | undefined => log.committedFrom(seq, limit)?.map((event) => event.seq)
+  log.append('user/message', message('a'))
+  log.append('user/message', message('b'))
+  await settle()
+  expect([from(0), from(1), from(2)]).toEqual([undefined, [1], []])
+  commits[0]?.done()
+  await log.durable()
+  log.append('user/message', message('c'))
+  await settle()
+  expect([from(1), from(2), from(1, 2), from(3), from(4), from(9)]).toEqual([[1, 2, 3], [2, 3], [1, 2], [3], [], []])
+  expect(log.committedFrom(1, 1)?.[0]).toBe(own[0])
+})
+
 test('2.3 an event is in the fold at once and told only after its commit', async () => {
   const { log, commits } = heldLog()
   const told: number[][] = []

@@ -187,3 +187,12 @@ test('every verbatim text parses to the value it stands for', () => {
     }
   }))
 })
+
+test('a text of more values than can be read in one go is refused where they become too many, whatever holds them', () => {
+  const ones = (count: number): string => `[${Array(count).fill('1').join(',')}]`
+  expect(plain(ones(199_999)).faults).toEqual([])
+  expect(plain(ones(200_000)).faults).toMatchObject([{ pointer: '/199999' }])
+  const { value, faults } = plain(`{"a":${ones(300_000)}}`)
+  expect(value).toBeUndefined()
+  expect(faults[0]?.detail).toMatch(/^the text holds more than 200000 values; .*POST \/v1\/sessions/)
+})

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { refuse } from '../../src/core/errors.ts'
 import { eventText, frame } from '../../routes/sse.ts'
 import type { StreamItem } from '../../src/runs/api.ts'
+import { itemText } from '../../routes/views.ts'
 import { createApp, problem } from './app.ts'
 import { RUN_ID, result, runView } from './fake-runs.ts'
 
@@ -159,4 +160,17 @@ test('a fault on the way ends the stream and is logged', async ({ onTestFinished
   )
   await expect(app.inject({ url: '/v1/runs/x/events', headers: events }).then((answer) => answer.body)).rejects.toThrow()
   expect(errors).toContainEqual(expect.objectContaining({ msg: 'an event stream failed' }))
+})
+
+test('6.1, 6.2 what readers share reads as what each has alone, and is written out once', () => {
+  let reads = 0
+  const data = { get turn () { reads++; return 1 } }
+  const delta = { step: 1, attempt: 1, index: 1, kind: 'text', text: 'c' } as const
+  const event = { seq: 3, time: 0, type: 'turn/start', data }
+  const alone: StreamItem[] = [{ type: 'event', runId: RUN_ID, cursor: 'c3', event }, { type: 'delta', runId: RUN_ID, delta }]
+  const shared = alone.map((item) => ({ ...item, shared: true }) as StreamItem)
+  const expected = alone.map((item) => itemText(RUN_ID, item, {}))
+  expect(reads).toBe(1)
+  for (let reader = 0; reader < 3; reader++) expect(shared.map((item) => itemText(RUN_ID, item, {}))).toEqual(expected)
+  expect(reads).toBe(2)
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { startService, makeFolder } from '../support/service.ts'
+import { startService, makeFolder, type ServiceOptions } from '../support/service.ts'
 import { startFakeModelServer, type FakeRequest } from '../support/fake-model-server.ts'
 import { sent } from '../support/sent.ts'
 import { calls, callsAll, says, type FakeAnswer } from '../support/fake-answers.ts'
@@ -9,9 +9,9 @@ const lastText = ({ json }: FakeRequest): string => {
   return typeof last?.content === 'string' ? last.content : JSON.stringify(last?.content)
 }
 
-async function delegating (onTestFinished: Parameters<typeof startService>[0], answer: (request: FakeRequest) => FakeAnswer, yaml = 'delegation: true') {
+async function delegating (onTestFinished: Parameters<typeof startService>[0], answer: (request: FakeRequest) => FakeAnswer, yaml = 'delegation: true', agents: ServiceOptions['agents'] = []) {
   const models = await startFakeModelServer(onTestFinished as (close: () => Promise<void>) => void, { answer })
-  const service = await startService(onTestFinished, { yaml, env: { OPENAI_BASE_URL: models.openaiUrl, DEFAULT_MODEL: 'openai/m' } })
+  const service = await startService(onTestFinished, { yaml, agents, env: { OPENAI_BASE_URL: models.openaiUrl, DEFAULT_MODEL: 'openai/m' } })
   return { models, service }
 }
 
@@ -111,4 +111,73 @@ test('2.8 after a restart the parent attaches to the child that its call made', 
   expect(await two.result(run.id)).toMatchObject({ output: [{ text: 'parent read: child done' }] })
   const tree = await two.call('GET', `/v1/runs/${run.id}/tree`)
   expect(tree.body.children).toHaveLength(1)
+})
+
+test('8.1 a child keeps to the models of its start\'s key, and a follow-up to those of its own', async ({ onTestFinished }) => {
+  const agents = [{ name: 'big', description: 'Thinks', model: 'openai/expensive' }]
+  const { service } = await delegating(onTestFinished, (request) => lastText(request) === 'root'
+    ? calls('subagent', { description: 'x', prompt: 'leaf', agent: 'big' })
+    : says(lastText(request)), 'delegation: true', agents)
+  const { runs } = service.app
+  const start = { provider: 'spawn', task: [{ type: 'text' as const, text: 'root' }], codeMode: 'native' as const, limits: {}, relay: {}, metadata: {} }
+  const { run } = await runs.start({ tenant: 'default', models: ['openai/m'] }, start, { signal: new AbortController().signal })
+  expect(await service.result(run.id)).toMatchObject({ output: [{ text: 'Error: model "openai/expensive" is not allowed for this key' }] })
+  const message = { content: start.task, mode: 'follow-up' as const }
+  await expect(runs.sendMessage({ tenant: 'default', models: ['openai/other'] }, run.id, message, { signal: new AbortController().signal }))
+    .rejects.toMatchObject({ code: 'MODEL_FORBIDDEN' })
+})
+
+test('6.2 a start\'s maxDepth binds what its children delegate, and a named agent\'s its own', async ({ onTestFinished }) => {
+  const agents = [{ name: 'flat', description: 'Stays', maxDepth: 1 }]
+  const { service } = await delegating(onTestFinished, (request) => lastText(request) === 'root'
+    ? callsAll([{ id: 'a', name: 'subagent', input: { description: 'x', prompt: 'leaf', agent: 'flat' } }, { id: 'b', name: 'subagent', input: { description: 'x', prompt: 'leaf' } }])
+    : says('ok'), 'delegation: true', agents)
+  const results = async (body: object): Promise<unknown[]> => {
+    const run = await service.start({ task: 'root', ...body })
+    await service.result(run.id)
+    return (await service.log(run.id)).flatMap((event) => event.type === 'tool/result' ? [event.data.isError] : [])
+  }
+  expect(await results({})).toEqual(expect.arrayContaining([true, false]))
+  expect(await results({ maxDepth: 1 })).toEqual([true, true])
+})
+
+test('5.2 a background child that a restart finds ends with its parent, whose deadline passed meanwhile', async ({ onTestFinished }) => {
+  const path = `${makeFolder(onTestFinished)}/runs.db`
+  const models = await startFakeModelServer(onTestFinished, {
+    answer: (request) => lastText(request) === 'root'
+      ? callsAll([{ id: 'b', name: 'subagent', input: { description: 'x', prompt: 'hang', run_in_background: true } }, { id: 'f', name: 'subagent', input: { description: 'x', prompt: 'hang' } }])
+      : { kind: 'hang' }
+  })
+  const options = { yaml: 'delegation: true', env: { OPENAI_BASE_URL: models.openaiUrl, DEFAULT_MODEL: 'openai/m', DATABASE_URL: `sqlite:${path}` } }
+  const one = await startService(onTestFinished, options)
+  const run = await one.start({ task: 'root', limits: { timeoutMs: 60_000 } })
+  await models.received(2)
+  await one.stop()
+  const two = await startService(onTestFinished, { ...options, now: () => Date.now() + 120_000 })
+  expect(await two.result(run.id)).toMatchObject({ stopReason: 'error', error: { code: 'LIMIT_TIME' } })
+  const tree = await two.call('GET', `/v1/runs/${run.id}/tree`)
+  expect(tree.body.children.map((child: { status: string }) => child.status)).toEqual(['settled', 'settled'])
+  expect(two.app.registry.liveRuns()).toEqual([])
+})
+
+test('2.8 a parent that waits for its child is not given up, however often the service starts', async ({ onTestFinished }) => {
+  const path = `${makeFolder(onTestFinished)}/runs.db`
+  let lives = 0
+  const models = await startFakeModelServer(onTestFinished, {
+    answer: (request) => {
+      const text = lastText(request)
+      if (text === 'root') return calls('subagent', { description: 'x', prompt: 'leaf' })
+      if (text !== 'leaf' && !text.startsWith('Error: unknown tool')) return says(text)
+      return ++lives > 4 ? says('child done') : lives % 2 === 1 ? calls('nothing', {}) : { kind: 'hang' }
+    }
+  })
+  const options = { yaml: 'delegation: true', env: { OPENAI_BASE_URL: models.openaiUrl, DEFAULT_MODEL: 'openai/m', DATABASE_URL: `sqlite:${path}` } }
+  let service = await startService(onTestFinished, options)
+  const run = await service.start({ task: 'root' })
+  for (const n of [2, 4]) {
+    await models.received(n)
+    await service.stop()
+    service = await startService(onTestFinished, options)
+  }
+  expect(await service.result(run.id)).toMatchObject({ stopReason: 'completed', output: [{ text: 'child done' }] })
 })

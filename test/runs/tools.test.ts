@@ -124,3 +124,29 @@ test('a named agent gives a start what it leaves open; the start\'s own fields w
   expect(await service.call('POST', '/v1/runs', { task: 'x', agent: 'reviewer', parent: { delegationDepth: 1 } })).toMatchObject({ status: 422 })
   expect(await service.call('POST', '/v1/runs', { task: 'x', agent: 'nobody' })).toMatchObject({ status: 400, body: { errors: [{ pointer: '/agent' }] } })
 })
+
+test('7.1 a model\'s call id that reads as a program\'s is another: each call has its own answer, and cancel leaves none', async ({ onTestFinished }) => {
+  const { service } = await withModel(onTestFinished, [callsAll([
+    { id: 'p1:code:1', name: 'read_file', input: { path: 'a' } }, { id: 'p1', name: 'run_code', input: { code: 'return await tools.read_file({ path: "b" })' } }
+  ])])
+  const started = await service.start({ task: 'go', tools: [hostTool], codeMode: 'both' }, { prefer: 'wait=10' })
+  const cancelled = await service.call('POST', `/v1/runs/${started.id}/cancel?wait=10`)
+  expect(cancelled.body).toMatchObject({ status: 'settled', stopReason: 'aborted', pendingToolCalls: [] })
+})
+
+test('a tool of the configuration cannot take a name of the service\'s own', async ({ onTestFinished }) => {
+  const yaml = 'tools: { run_code: { description: x, url: "https://example.com/", inputSchema: { type: object } } }'
+  await expect(startService(onTestFinished, { yaml })).rejects.toThrow('tools.run_code: the name is taken')
+})
+
+test('§2 a program that waits for the host holds no slot, and has one again before it goes on', async ({ onTestFinished }) => {
+  const { service } = await withModel(onTestFinished, [
+    run('return await tools.read_file({ path: "a" })'), says('other done'), says('done')
+  ], { env: { MAX_RUNNING: '1' } })
+  const waiting = await service.start({ task: 'go', tools: [hostTool], codeMode: 'code' }, { prefer: 'wait=10' })
+  expect(waiting.status).toBe('waiting')
+  const other = await service.start({ task: 'other' })
+  expect(await service.result(other.id)).toMatchObject({ output: [{ text: 'other done' }] })
+  await service.call('POST', `/v1/runs/${waiting.id}/tool-results`, { results: [{ toolCallId: 'p1:code:1', content: 'x' }] })
+  expect(await service.result(waiting.id)).toMatchObject({ output: [{ text: 'done' }] })
+})

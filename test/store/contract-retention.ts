@@ -6,7 +6,7 @@ export function describeRetention (name: string, newStore: NewStore): void {
   const key = { route: 'runs', key: 'k', bodyHash: 'h' }
 
   describe(`${name}: forgetting`, () => {
-    test('a deleted run is gone at once with its spec, session, log and key, and its id can be used again', async () => {
+    test('a deleted run is gone at once with its spec, session and log, and its id can be used again', async () => {
       const store = await newStore()
       const run = await publish(store, { idempotency: key })
       await append(store, run, 0, turn(1))
@@ -18,9 +18,8 @@ export function describeRetention (name: string, newStore: NewStore): void {
       expect(await store.getSession(T, run.sessionId)).toBeUndefined()
       expect(await store.readEvents(run.segment, 0)).toEqual([])
       expect(await store.readTree(T, run.id, 0, 10)).toEqual([])
-      expect(await store.findIdempotency(T, 'runs', 'k')).toBeUndefined()
       await store.sweep(0)
-      await publish(store, { run: { id: run.id }, idempotency: { ...key, bodyHash: 'other' } })
+      await publish(store, { run: { id: run.id } })
       expect(await store.readEvents(run.segment, 0)).toEqual([])
     })
 
@@ -128,6 +127,26 @@ export function describeRetention (name: string, newStore: NewStore): void {
       clock.pass(30 * DAY)
       await store.sweep(clock.now())
       expect(await store.findIdempotency(T, 'runs', 'lasting')).toMatchObject({ subject: lasting.id })
+    })
+
+    test('2.4 the key of a deleted run names it until the key is a day old: nothing is made by it meanwhile', async () => {
+      const clock = createClock()
+      const store = await newStore({ now: clock.now })
+      const run = await publish(store, { idempotency: key })
+      const old = await publish(store, { idempotency: { ...key, key: 'old' } })
+      await settle(store, run, 0, clock.now())
+      await store.deleteRuns(T, [run.id])
+      await store.sweep(clock.now())
+      expect(await store.findIdempotency(T, 'runs', 'k')).toMatchObject({ subject: run.id, bodyHash: 'h' })
+      await refused(publish(store, { idempotency: key }), 'RUN_EXISTS', { id: run.id })
+      await refused(publish(store, { idempotency: { ...key, bodyHash: 'other' } }), 'IDEMPOTENCY_MISMATCH')
+      clock.pass(DAY)
+      await store.sweep(clock.now())
+      await publish(store, { idempotency: { ...key, bodyHash: 'other' } })
+      clock.pass(DAY)
+      await settle(store, old, 0, clock.now())
+      await store.deleteRuns(T, [old.id])
+      expect(await store.findIdempotency(T, 'runs', 'old')).toBeUndefined()
     })
 
     test('2.4 keys of sessions, messages and tool results are kept a day; then they can be bound anew', async () => {

@@ -36,8 +36,9 @@ test('every statement finds its rows by a narrow index: none goes through a tabl
   const positions = createPositions(db)
   const segments = createSegments(db, positions)
   const keys = createKeys(db, now)
-  const sessions = createSessions(db, segments, createGarbage(db), now)
-  createHostSessions({ db, segments, sessions, keys, now })
+  const garbage = createGarbage(db)
+  const sessions = createSessions(db, segments, garbage, now)
+  createHostSessions({ db, segments, sessions, garbage, keys, now })
   createRunWrites({ db, segments, sessions, keys, patches: createRunPatches(db), now, retentionMs: undefined })
   const durability = new Durability({ onFault: () => {} })
   const onFault = (error: unknown): never => { throw error }

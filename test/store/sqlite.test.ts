@@ -1,9 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import {
-  chmodSync, chownSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statSync, writeFileSync, writeSync
+  chmodSync, chownSync, closeSync, mkdirSync, openSync, statSync, writeFileSync, writeSync
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
@@ -13,14 +12,9 @@ import type { Store } from '../../src/core/store.ts'
 import { openDatabase } from '../../src/store/connection.ts'
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/store/sqlite.ts'
 import { storeContract } from './contract.ts'
-import { append, at, childOf, hostSession, publish, refused, said, settle, T, turn } from './support.ts'
+import { newFolder, newPath, rowsOf } from './files.ts'
+import { append, at, childOf, DAY, hostSession, publish, refused, said, settle, T, turn } from './support.ts'
 
-const newFolder = (): string => {
-  const folder = mkdtempSync(join(tmpdir(), 'store-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
-const newPath = (): string => join(newFolder(), 'data', 'store.db')
 const open = async (path: string, options: Partial<SqliteStoreOptions> = {}): Promise<Store> => {
   const store = await openSqliteStore({ path, now: () => 1_000_000, ...options })
   onTestFinished(() => store.close())
@@ -29,16 +23,6 @@ const open = async (path: string, options: Partial<SqliteStoreOptions> = {}): Pr
 
 storeContract('sqlite in a file', async (options) => openSqliteStore({ path: newPath(), ...options }))
 storeContract('sqlite in memory', async (options) => openSqliteStore({ path: ':memory:', ...options }))
-
-/** Counts of rows, read from the closed file. */
-function rowsOf (path: string): Record<string, number> {
-  const db = new DatabaseSync(path, { readOnly: true })
-  const count = (table: string): number => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n)
-  const tables = ['events', 'segments', 'runs', 'specs', 'sessions', 'idempotency', 'garbage']
-  const counts = Object.fromEntries(tables.map((table) => [table, count(table)]))
-  db.close()
-  return counts
-}
 
 interface Child { child: ChildProcess, lines: AsyncIterator<string> }
 
@@ -201,7 +185,7 @@ test('3.7 bytes stay while a fork refers to them, not longer, and nothing is lef
   const path = newPath()
   let store = await openSqliteStore({ path, now: () => 1 })
   const reopened = async (): Promise<Record<string, number>> => {
-    await store.sweep(0)
+    await store.sweep(1 + DAY)
     await store.close()
     const rows = rowsOf(path)
     store = await openSqliteStore({ path, now: () => 1 })

@@ -92,6 +92,8 @@ describe('4.5 a log that no session wrote is refused at the event that shows it'
     ['an answer outside a step', [start, answer], 'transcript.messages[1]: no step is open'],
     ['two answers in a step', [start, step, answer, answer], 'transcript.messages[3]: the step has its message already'],
     ['a call that nobody made', [start, step, result], 'transcript.messages[2]: the open step has no such call'],
+    ['progress of a call that nobody made', [start, step, answer, ['tool/progress', { toolCallId: 'b', progress: 1 }]], 'transcript.messages[3]: the open step has no such call'],
+    ['progress that is no number', [start, step, answer, ['tool/progress', { toolCallId: 'a', progress: '1' }]], 'transcript.messages[3]: "data.progress" must be a number'],
     ['a second result', [start, step, answer, result, result], 'transcript.messages[4]: the call is answered already'],
     [
       'a call without a result', [start, step, answer, ['step/end', { turn: 1, step: 1 }]],

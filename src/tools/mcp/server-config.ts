@@ -39,14 +39,3 @@ export interface McpLog {
   info (fields: object, message: string): void
   warn (fields: object, message: string): void
 }
-
-/** News of a call that runs, for whoever watches the run. */
-export interface McpProgress {
-  server: string
-  tool: string
-  runId: string
-  toolCallId: string
-  progress: number
-  total?: number
-  message?: string
-}

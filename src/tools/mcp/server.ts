@@ -6,7 +6,7 @@ import { createRedactor } from '../secrets.ts'
 import { createBackoff, type Backoff } from './backoff.ts'
 import type { Connection } from './connection.ts'
 import type { Failure } from './failure.ts'
-import { MCP_CONNECT_TIMEOUT_MS, MCP_TIMEOUT_MS, type McpLog, type McpProgress, type McpServerConfig } from './server-config.ts'
+import { MCP_CONNECT_TIMEOUT_MS, MCP_TIMEOUT_MS, type McpLog, type McpServerConfig } from './server-config.ts'
 import { toolsOf } from './tools.ts'
 
 export interface McpDeps {
@@ -15,7 +15,6 @@ export interface McpDeps {
   compile: CompileSchema
   log: McpLog
   now?: () => number
-  onProgress?: (progress: McpProgress) => void
 }
 
 /** A remote server may lose the stream of its notifications unseen: its list is asked for again after so long. */
@@ -165,8 +164,7 @@ export class McpServer {
   }
 
   async #call (tool: string, idempotent: boolean, input: JsonObject, context: ToolContext): Promise<ToolOutcome> {
-    const { signal, runId, toolCallId } = context
-    const server = this.#config.name
+    const { signal } = context
     for (let retried = false; ; retried = true) {
       let connection: Connection
       try {
@@ -178,8 +176,8 @@ export class McpServer {
       try {
         const result = await connection.callTool({
           name: tool, input, signal,
-          onProgress: ({ progress, total, message }) => this.#deps.onProgress?.({
-            server, tool, runId, toolCallId, progress, ...(total === undefined ? {} : { total }), ...(message === undefined ? {} : { message })
+          onProgress: ({ progress, total, message }) => context.progress?.({
+            progress, ...(total === undefined ? {} : { total }), ...(message === undefined ? {} : { message })
           })
         })
         this.#backoff.succeeded()

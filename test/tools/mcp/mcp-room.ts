@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, type TestContext } from 'vitest'
 import type { Json } from '../../../src/core/json.ts'
-import type { Tool, ToolContext, ToolOutcome } from '../../../src/core/tool.ts'
-import type { McpProgress, McpServerConfig } from '../../../src/tools/mcp/server-config.ts'
+import type { Tool, ToolContext, ToolOutcome, ToolProgress } from '../../../src/core/tool.ts'
+import type { McpServerConfig } from '../../../src/tools/mcp/server-config.ts'
 import type { McpDeps } from '../../../src/tools/mcp/server.ts'
 import { createMcpSource, type McpSource } from '../../../src/tools/mcp/source.ts'
 import { createOutbound } from '../../../src/tools/outbound.ts'
@@ -16,7 +16,7 @@ export const FAULTY = join(import.meta.dirname, 'faulty-server.ts')
 
 export interface McpRoom {
   source: McpSource
-  progress: McpProgress[]
+  progress: ToolProgress[]
   /** Lines of the log, each `level message` or, for a reason, `level message: reason`. */
   log: string[]
   /** Resolves with the first line of the log, past or to come, that matches. */
@@ -32,7 +32,7 @@ export interface McpRoom {
 /** A source of the given servers, closed with the test, with a clock that stands still. */
 export function mcpRoom (onTestFinished: TestContext['onTestFinished'], servers: McpServerConfig[], deps: Partial<McpDeps> = {}): McpRoom {
   const outbound = createOutbound({ allow: ['127.0.0.1'] })
-  const progress: McpProgress[] = []
+  const progress: ToolProgress[] = []
   const log: string[] = []
   const watchers = new Set<() => void>()
   const tell = (): void => { for (const watcher of watchers) watcher() }
@@ -53,7 +53,7 @@ export function mcpRoom (onTestFinished: TestContext['onTestFinished'], servers:
   }
   const clock = { now: 1_000_000 }
   const source = createMcpSource(servers, {
-    version: '1.2.3', outbound, compile: createSchemaCompiler(), now: () => clock.now, onProgress: (news) => { progress.push(news); tell() },
+    version: '1.2.3', outbound, compile: createSchemaCompiler(), now: () => clock.now,
     log: { debug: write('debug'), info: write('info'), warn: write('warn') }, ...deps
   })
   onTestFinished(async () => { await source.close(); await outbound.close() })
@@ -67,7 +67,7 @@ export function mcpRoom (onTestFinished: TestContext['onTestFinished'], servers:
     source, progress, log, clock, list, tool,
     logged: (pattern) => until(() => log.map((line) => pattern.exec(line)).find((match) => match !== null)),
     progressed: (count) => until(() => progress.length >= count ? true : undefined).then(() => {}),
-    call: async (name, input = {}, signal) => await (await tool(name)).execute(input, callContext(signal))
+    call: async (name, input = {}, signal) => await (await tool(name)).execute(input, { ...callContext(signal), progress: (news) => { progress.push(news); tell() } })
   }
 }
 

@@ -1,0 +1,172 @@
+import { outcome } from '../../core/errors.ts'
+import { text, type AssistantPart, type Block, type ModelStop, type Outcome, type Usage } from '../../core/events.ts'
+import { isObject, plainJsonFault, type Json } from '../../core/json.ts'
+import type { ChildReason, Frame } from './vocabulary.ts'
+
+/** Reads of frames. Every field is optional; one of an unexpected type reads as absent and costs nothing else (A1). */
+
+export const stringIn = (frame: Frame, key: string): string | undefined => {
+  const value = frame[key]
+  return typeof value === 'string' ? value : undefined
+}
+/** A name or an id: an empty one counts as none. */
+export const nameIn = (frame: Frame, key: string): string | undefined => stringIn(frame, key) || undefined
+const NOTHING: Frame = {}
+export const objectIn = (frame: Frame, key: string): Frame => {
+  const value = frame[key]
+  return isObject(value) ? value : NOTHING
+}
+export const listIn = (frame: Frame, key: string): readonly unknown[] => {
+  const value = frame[key]
+  return Array.isArray(value) ? value : []
+}
+const countIn = (frame: Frame, key: string): number => {
+  const value = frame[key]
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
+}
+export const amountIn = (frame: Frame, key: string): number | undefined => {
+  const value = frame[key]
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value + 0 : undefined
+}
+
+/** Tokens as a message's frames tell them; each frame tells what is known so far. */
+export interface Tokens { fresh: number, written: number, cached: number, output: number, reasoning: number }
+export const NO_TOKENS: Tokens = { fresh: 0, written: 0, cached: 0, output: 0, reasoning: 0 }
+
+export function tokensIn (frame: Frame, known: Tokens = NO_TOKENS): Tokens {
+  const usage = frame['usage']
+  if (!isObject(usage)) return known
+  return {
+    fresh: Math.max(known.fresh, countIn(usage, 'input_tokens')),
+    written: Math.max(known.written, countIn(usage, 'cache_creation_input_tokens')),
+    cached: Math.max(known.cached, countIn(usage, 'cache_read_input_tokens')),
+    output: Math.max(known.output, countIn(usage, 'output_tokens')),
+    reasoning: Math.max(known.reasoning, countIn(objectIn(usage, 'output_tokens_details'), 'thinking_tokens'))
+  }
+}
+
+export const usageOf = ({ fresh, written, cached, output, reasoning }: Tokens, steps: number): Usage => ({
+  inputTokens: fresh + written + cached, cachedInputTokens: cached, cacheWriteTokens: written, outputTokens: output, reasoningTokens: reasoning, steps
+})
+
+export interface Call { readonly toolCallId: string, readonly name: string, readonly input: Json }
+export interface CallResult { readonly toolCallId: string, readonly content: Block[], readonly isError: boolean }
+
+/** What an assistant frame says: its parts in block order, and of its calls the arguments as values. */
+export function partsIn (message: Frame): { parts: AssistantPart[], calls: Call[] } {
+  const said = message['content']
+  if (typeof said === 'string') return { parts: said === '' ? [] : [text(said)], calls: [] }
+  const parts: AssistantPart[] = []
+  const calls: Call[] = []
+  for (const block of listIn(message, 'content')) {
+    if (!isObject(block)) continue
+    const call = callIn(block)
+    if (call) {
+      calls.push(call)
+      parts.push({ type: 'tool-call', toolCallId: call.toolCallId, name: call.name, arguments: JSON.stringify(call.input) })
+      continue
+    }
+    const part = partIn(block)
+    if (part) parts.push(part)
+  }
+  return { parts, calls }
+}
+
+/** A text or a thought; what a block of another type holds is the journal's alone. */
+export function partIn (block: Frame): AssistantPart | undefined {
+  switch (block['type']) {
+    case 'text': return text(stringIn(block, 'text') ?? '')
+    case 'thinking': {
+      const signature = nameIn(block, 'signature')
+      return { type: 'reasoning', text: stringIn(block, 'thinking') ?? '', ...(signature === undefined ? {} : { signature }) }
+    }
+    case 'redacted_thinking': {
+      const redacted = nameIn(block, 'data')
+      return redacted === undefined ? undefined : { type: 'reasoning', text: '', redacted }
+    }
+    default: return undefined
+  }
+}
+
+function callIn (block: Frame): Call | undefined {
+  if (block['type'] !== 'tool_use') return undefined
+  const toolCallId = nameIn(block, 'id')
+  const name = nameIn(block, 'name')
+  return toolCallId === undefined || name === undefined ? undefined : { toolCallId, name, input: plainInput(block['input']) }
+}
+
+/** A value that a log takes (driver.md 2.1). What nests past its limit is lost; the journal has it. */
+export function plainInput (value: unknown): Json {
+  const fault = value === undefined ? { pointer: '', reason: '' } : plainJsonFault(value)
+  if (!fault) return value as Json
+  return value === undefined || fault.reason.startsWith('nests') ? {} : JSON.parse(JSON.stringify(value, plainNumber)) as Json
+}
+const plainNumber = (_: string, value: unknown): unknown => typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
+
+/** A user frame: what the user says, without what the CLI itself puts in the user's mouth (A5), and what answers calls. */
+export function userIn (message: Frame): { content: Block[], results: CallResult[] } {
+  const said = message['content']
+  if (typeof said === 'string') return { content: isNoise(said) ? [] : [text(said)], results: [] }
+  const content: Block[] = []
+  const results: CallResult[] = []
+  for (const block of listIn(message, 'content')) {
+    if (!isObject(block)) continue
+    if (block['type'] === 'tool_result') {
+      const toolCallId = nameIn(block, 'tool_use_id')
+      if (toolCallId !== undefined) results.push({ toolCallId, content: resultContent(block), isError: block['is_error'] === true })
+      continue
+    }
+    const read = blockIn(block)
+    if (read && !(read.type === 'text' && isNoise(read.text))) content.push(read)
+  }
+  return { content, results }
+}
+
+const NOISE = ['<system-reminder>', '<task-notification>', '[Request interrupted']
+function isNoise (said: string): boolean {
+  const start = said.trimStart()
+  return start === '' || NOISE.some((mark) => start.startsWith(mark))
+}
+
+function blockIn (block: Frame): Block | undefined {
+  if (block['type'] === 'text') return text(stringIn(block, 'text') ?? '')
+  if (block['type'] !== 'image') return undefined
+  const source = objectIn(block, 'source')
+  const [data, mimeType] = [nameIn(source, 'data'), nameIn(source, 'media_type')]
+  return data === undefined || mimeType === undefined ? undefined : { type: 'image', data, mimeType }
+}
+
+function resultContent (block: Frame): Block[] {
+  const said = stringIn(block, 'content')
+  if (said !== undefined) return [text(said)]
+  const blocks = listIn(block, 'content').flatMap((item) => isObject(item) ? blockIn(item) ?? [] : [])
+  return blocks.length === 0 ? [text('')] : blocks
+}
+
+export const wordsOf = (content: readonly Block[]): string => content.map((block) => block.type === 'text' ? block.text : '').join('')
+
+const REASONS = new Map<string, ChildReason>([
+  ...['completed', 'complete', 'succeeded', 'success'].map((word) => [word, 'completed'] as const),
+  ...['failed', 'errored', 'error'].map((word) => [word, 'error'] as const),
+  ...['killed', 'cancelled', 'canceled', 'stopped', 'interrupted'].map((word) => [word, 'aborted'] as const)
+])
+/** B7: what a status word ends a child as; `undefined` where it is not terminal. */
+export const reasonOf = (status: string | undefined): ChildReason | undefined => status === undefined ? undefined : REASONS.get(status)
+
+export function modelStopOf (reason: string | undefined, calls: boolean): ModelStop {
+  switch (reason) {
+    case 'max_tokens': return 'max-tokens'
+    case 'refusal': return 'refusal'
+    default: return calls ? 'tool-calls' : 'end'
+  }
+}
+
+/** The outcome that the `error` word of an assistant frame stands for. */
+export function modelError (word: string): Outcome {
+  const message = `the CLI reports: ${shown(word)}`
+  if (word === 'rate_limit' || word === 'overloaded') return outcome('MODEL_RATE_LIMITED', message)
+  return outcome(word.startsWith('auth') || word.startsWith('billing') || word.startsWith('oauth') ? 'MODEL_AUTH' : 'MODEL_ERROR', message, false)
+}
+
+/** A text of the CLI within a message: short, and whole characters. */
+export const shown = (said: string): string => said.slice(0, 1000).toWellFormed()
