@@ -122,6 +122,9 @@ test('3 a queued run is left untouched, whatever running work makes room', async
   const queued = await service.start({ task: 'a' })
   await tool.began()
   const { left } = stopping(service)
+  // Refused before it is looked at: from then on the service drains.
+  const draining = async () => (await service.call('POST', '/v1/runs', { task: 'a', provider: 'none' })).status === 503
+  while (!await draining());
   open()
   expect(await left).toBe(1)
   const next = await startService(onTestFinished, { env })
