@@ -49,7 +49,7 @@ const GREEDY = [
 ] as const
 
 test('10 memory: what takes ever more of it ends at the maximum', async ({ onTestFinished }) => {
-  const { say } = openRoom(onTestFinished, { a: () => value(1), large: () => value('y'.repeat(1_000_000)) }, SMALL)
+  const { say } = openRoom(onTestFinished, { a: () => value(1), large: () => value('y'.repeat(1_000_000)) }, { ...SMALL, cpuMs: 60_000 })
   await Promise.all(GREEDY.map(async ([name, code]) => expect(await say(code), name).toBe(`${failed('memory')}the program used up its memory`)))
   expect(await say('return 1')).toBe('1')
 })
