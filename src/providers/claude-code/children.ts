@@ -182,7 +182,7 @@ export function takeTagged (d: Draft, child: Child, frame: Frame): void {
     update(d, { ...child, log: takeStream(child.log, out, objectIn(frame, 'event')) })
     return
   }
-  const [log, again] = see(child.log, nameIn(frame, 'uuid'))
+  const [log, again] = see(child.log, frame)
   if (again) return
   if (frame['type'] === 'assistant') {
     update(d, { ...child, log: takeAssistant(log, out, frame)[0] })

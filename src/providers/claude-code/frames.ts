@@ -29,6 +29,15 @@ export const amountIn = (frame: Frame, key: string): number | undefined => {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value + 0 : undefined
 }
 
+/** What tells a frame that comes twice from another of the same message; `undefined` where it has no uuid. */
+export function keyOf (frame: Frame): string | undefined {
+  const uuid = nameIn(frame, 'uuid')
+  if (uuid === undefined) return undefined
+  const blocks = listIn(objectIn(frame, 'message'), 'content')
+  return blocks.reduce<string>((key, block) => !isObject(block) ? key
+    : `${key} ${stringIn(block, 'type')}:${stringIn(block, 'id') ?? stringIn(block, 'tool_use_id') ?? stringIn(block, 'text')?.length}`, uuid)
+}
+
 /** Tokens as a message's frames tell them; each frame tells what is known so far. */
 export interface Tokens { fresh: number, written: number, cached: number, output: number, reasoning: number }
 export const NO_TOKENS: Tokens = { fresh: 0, written: 0, cached: 0, output: 0, reasoning: 0 }

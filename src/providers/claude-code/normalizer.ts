@@ -123,7 +123,7 @@ function takeUntagged (d: Draft, frame: Frame): void {
     takeUserFrame(d, frame)
     return
   }
-  const [log, again] = see(d.state.log, nameIn(frame, 'uuid'))
+  const [log, again] = see(d.state.log, frame)
   if (again) return
   d.state.log = log
   if (!d.state.turn && nameIn(frame, 'error') === undefined && partsIn(objectIn(frame, 'message')).parts.length === 0) return
@@ -146,7 +146,7 @@ function takeUserFrame (d: Draft, frame: Frame): void {
     takeCallResult(d, result, frame)
   }
   if (content.length === 0) return
-  const [log, again] = see(d.state.log, nameIn(frame, 'uuid'))
+  const [log, again] = see(d.state.log, frame)
   d.state.log = log
   if (!again) takeWords(d, content, nameIn(frame, 'uuid'), frame['isReplay'] === true)
 }

@@ -2,7 +2,7 @@ import { outcome } from '../../core/errors.ts'
 import { text, type AssistantPart, type Block, type ModelStop, type NewEvent, type Outcome } from '../../core/events.ts'
 import type { DeltaKind } from '../../core/deltas.ts'
 import {
-  modelError, modelStopOf, nameIn, NO_TOKENS, objectIn, partIn, partsIn, stringIn, tokensIn, usageOf,
+  keyOf, modelError, modelStopOf, nameIn, NO_TOKENS, objectIn, partIn, partsIn, stringIn, tokensIn, usageOf,
   type Call, type CallResult, type Tokens
 } from './frames.ts'
 import type { ChildReason, Frame } from './vocabulary.ts'
@@ -24,7 +24,7 @@ export interface Transcript {
   readonly waiting: readonly UserMessage[]
   /** Id of the last message that came as deltas: a late frame of it brings no text. */
   readonly streamed: string | undefined
-  /** Uuids of the last frames: one that comes twice counts once. */
+  /** Keys of the last frames: one that comes twice counts once. */
   readonly seen: readonly string[]
   /** The last text said. */
   readonly said: string
@@ -71,10 +71,11 @@ export const openCalls = (t: Transcript): Call[] =>
   [...t.calls, ...(t.message?.calls.filter((call) => !t.message?.results.some((result) => result.toolCallId === call.toolCallId)) ?? [])]
 
 /** Whether a frame came before; and the transcript that knows it did. */
-export function see (t: Transcript, uuid: string | undefined): [Transcript, again: boolean] {
-  if (uuid === undefined) return [t, false]
-  if (t.seen.includes(uuid)) return [t, true]
-  return [{ ...t, seen: [...t.seen.slice(1 - MOST_SEEN), uuid] }, false]
+export function see (t: Transcript, frame: Frame): [Transcript, again: boolean] {
+  const key = keyOf(frame)
+  if (key === undefined) return [t, false]
+  if (t.seen.includes(key)) return [t, true]
+  return [{ ...t, seen: [...t.seen.slice(1 - MOST_SEEN), key] }, false]
 }
 
 /** An assistant frame: its text where no deltas brought it (A4), its calls, tokens and error. Answers the calls that are new. */

@@ -45,6 +45,23 @@ test('D3 a steer is confirmed by its start or its replay, with all sent before i
   }
 })
 
+test('D3 a line that begins in a wake turn, or in one that a user opened without a line, is a steer', () => {
+  const woken = play('drive', ...started, result(), ...streamed('m', 'woken'), sent('u-2', 'more'))
+  expect(shortLog(woken.feed(lifecycle('u-2', 'started')), 'chat')).toEqual(['steer u-2', 'user more'])
+  woken.feed({ type: 'exit', code: 0 })
+  expect(woken.of('turn/ended').map((end) => end.answers)).toEqual([true, true])
+  const typed = play('ingest', { type: 'user', message: { content: 'typed' } }, lifecycle('u-2', 'started'), replay('u-2', 'more'))
+  expect(typed.log()).toEqual(['turn task', 'user typed', 'steer u-2', 'user more'])
+})
+
+test('D5 the next line begins before the 3 s are over: the interrupted turn ends first', () => {
+  const chat = play('drive', ...started, fork('t-1'), { type: 'interrupt' }, answered(), sent('u-2', 'instead'))
+  expect(shortLog(chat.feed(lifecycle('u-2', 'started')), 'chat')).toEqual([
+    'settle #1 aborted', 'result forked-command-fan-t-1 error', 'end aborted', 'turn message', 'user instead'
+  ])
+  expect(chat.feed(result({ user_message_uuid: 'u-1' })).map((event) => event.type)).toEqual(['journal'])
+})
+
 test('D4 a held turn end is let go after 5 s without a frame', () => {
   const chat = play('drive', ...started, sent('u-2', 'more'), result())
   expect(dueIn(chat.state)).toBe(5000)

@@ -110,7 +110,9 @@ test('C7 a cancelled line was all the held end waited for', () => {
 
 test('C7 after an answered interrupt the turn ends first, and the queued line opens its own', () => {
   const chat = play('drive', sent('u-1', '/fan'), ...begun, fork('t-1'), { type: 'interrupt' }, sent('u-2', 'instead'), answered(), lifecycle('u-2', 'queued'))
-  const made = chat.feed(notified('t-1', 'stopped'), result(), lifecycle('u-2', 'started'))
+  const made = chat.feed(notified('t-1', 'stopped'), result())
+  expect(standing(chat.state)).toMatchObject({ turn: false, queued: 1 })
+  made.push(...chat.feed(lifecycle('u-2', 'started')))
   expect(shortLog(made, 'chat')).toEqual(['settle #1 aborted', 'result forked-command-fan-t-1 error', 'end aborted', 'turn message', 'user instead'])
 })
 

@@ -53,7 +53,7 @@ test('A4 deltas stream the chat\'s text and thinking; the assistant frames then 
     stream({ type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 9 } }))
   expect(chat.of('delta').map((delta) => [delta.kind, delta.text])).toEqual([['reasoning', 'hm'], ['text', 'Look'], ['text', 'ing.']])
   expect(chat.data('assistant/message')).toEqual([])
-  chat.feed(stream({ type: 'message_stop' }), assistant(words('Looking.'), { id: 'm' }))
+  chat.feed(stream({ type: 'message_stop' }), assistant(words('Looking.'), { id: 'm' }), toolResult('a', 'x'), result())
   expect(chat.data('assistant/message')).toEqual([{
     content: [
       { type: 'reasoning', text: 'hm', signature: 'sig' }, { type: 'text', text: 'Looking.' },
@@ -83,6 +83,13 @@ test('A4 a call\'s result that comes before its message has ended waits for it, 
   const chat = play('ingest', ...begun, ...streamed('m', 'go').slice(0, 4), assistant(toolUse('a', 'Read'), { id: 'm' }),
     toolResult('a', 'early'), assistant(toolUse('b', 'Read'), { id: 'm' }), stream({ type: 'message_stop' }), toolResult('b', 'late'), result())
   expect(chat.log()).toEqual(['turn task', 'user hello', 'says go<tool-call><tool-call>', 'call a', 'call b', 'result a', 'result b', 'end completed'])
+})
+
+test('A4 frames of one message that share a uuid are not the same frame twice', () => {
+  const shared = { uuid: 'f-same', id: 'm' }
+  const chat = play('ingest', ...begun, assistant(words('look'), shared), assistant(toolUse('a-1', 'Agent'), shared), assistant(toolUse('a-2', 'Agent'), shared), result())
+  expect(chat.of('child/started').map((event) => event.externalId)).toEqual(['a-1', 'a-2'])
+  expect(chat.log()).toContain('says look<tool-call><tool-call>')
 })
 
 test('A4 an error of the model shows in its message', () => {
@@ -129,6 +136,8 @@ test('A6 one result ends one turn: doubled, or with no turn to end, it is the jo
   const once = result()
   const chat = play('ingest', ...begun, once, once, result())
   expect(chat.of('turn/ended')).toHaveLength(1)
+  const last = result()
+  expect(play('ingest', ...begun, last, lifecycle('u-2', 'started'), last).of('turn/ended')).toHaveLength(1)
   expect(play('ingest', init(), result({ is_error: true })).of('turn/ended')).toMatchObject([{ turn: 1, reason: 'error' }])
 })
 
