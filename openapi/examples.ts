@@ -102,7 +102,10 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
   },
   createSession: {
     body: {
-      chat: { summary: 'A chat', value: { transcript, metadata: { ticket: 'A-17' } } },
+      chat: {
+        summary: 'A chat', description: 'With an id of the host\'s choice, which the other examples name.',
+        value: { id: SESSION, transcript, metadata: { ticket: 'A-17' } }
+      },
       empty: { summary: 'An empty one', value: {} }
     }
   },

@@ -179,6 +179,9 @@ export const ToolResultsRequest = closed({
 }, { $id: 'ToolResultsRequest', description: 'Answers of pending calls, all or nothing.' })
 
 export const SessionRequest = closed({
+  id: Type.Optional(Type.String({
+    pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$', description: 'The session\'s id, a UUID that the host chooses.'
+  })),
   transcript: Type.Optional(ref(Transcript)),
   model: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   delegationDepth: Type.Optional(

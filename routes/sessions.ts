@@ -28,7 +28,7 @@ export const sessionWriteRoutes = (tools: RouteTools): Plugin => async (app) => 
       response: {
         201: ref(SessionLength), 200: ref(SessionLength),
         ...problems(
-          ['NOT_ACCEPTABLE', 'DEPTH_INVALID', 'TRANSCRIPT_INVALID', 'IDEMPOTENCY_MISMATCH', 'SHUTTING_DOWN'], { body: true }
+          ['NOT_ACCEPTABLE', 'SESSION_CONFLICT', 'DEPTH_INVALID', 'TRANSCRIPT_INVALID', 'IDEMPOTENCY_MISMATCH', 'SHUTTING_DOWN'], { body: true }
         )
       }
     }
@@ -37,6 +37,7 @@ export const sessionWriteRoutes = (tools: RouteTools): Plugin => async (app) => 
     const { transcript, model, cwd, metadata = {} } = body
     const { session, replayed } = await runs.createSession(request.caller, {
       metadata,
+      ...body.id !== undefined && { id: body.id.toLowerCase() },
       ...transcript && { transcript: rawTranscript(transcript, '/transcript', request.verbatim ?? NO_TEXT) },
       ...model !== undefined && { model },
       ...cwd !== undefined && { cwd },

@@ -107,7 +107,7 @@ export interface Runs {
    */
   stream (caller: Caller, id: string, options: { after?: string, tree: boolean, signal: AbortSignal }): Promise<{ ended: true } | { ended: false, items: AsyncIterable<StreamItem[]> }>
 
-  createSession (caller: Caller, input: { transcript?: RawTranscript, model?: string, delegationDepth?: unknown, cwd?: string, metadata: Record<string, string> }, idempotency?: Key): Promise<{ session: SessionRecord, replayed: boolean }>
+  createSession (caller: Caller, input: { id?: string, transcript?: RawTranscript, model?: string, delegationDepth?: unknown, cwd?: string, metadata: Record<string, string> }, idempotency?: Key): Promise<{ session: SessionRecord, replayed: boolean }>
   getSession (caller: Caller, id: string): Promise<SessionRecord>
   appendSession (caller: Caller, id: string, after: number, messages: string[], idempotency?: Key): Promise<{ session: SessionRecord, replayed: boolean }>
   /** Cancels the session's runs and forgets it. Idempotent. */

@@ -12,6 +12,8 @@ import { inShares } from './steps.ts'
 
 const CREATE = 'POST /v1/sessions'
 interface SessionInput {
+  /** Chosen by the host, lower case. */
+  id?: string
   transcript?: RawTranscript
   model?: string
   delegationDepth?: unknown
@@ -48,7 +50,7 @@ async function createSession (context: RunsContext, caller: Caller, input: Sessi
   depthOf({ stored: input.delegationDepth })
   const model = input.model === undefined ? null : context.models.resolve(input.model, kindOf(input.transcript?.format ?? null))
   const imported = input.transcript && await inShares(context.importTranscript(input.transcript, { pointer: '/transcript' }))
-  const id = context.newId()
+  const id = input.id ?? context.newId()
   return await context.store.createSession({
     header: {
       id, tenant: caller.tenant, createdAt: context.now(),

@@ -269,3 +269,11 @@ test('2.4 the same key keeps one session, and grows it once', async () => {
   expect((await grow()).body).toEqual({ id: first.body.id, length: 2, turns: 1 })
   expect(await grow()).toMatchObject({ status: 200, body: { length: 2, turns: 1 } })
 })
+
+test('a host may choose the id of its session; one that is taken is a conflict', async () => {
+  const service = await startService(onTestFinished)
+  const id = '0193A7B2-6a5e-7c3d-8f10-2b4c6d8e0f99'
+  expect(await service.call('POST', '/v1/sessions', { id })).toMatchObject({ status: 201, body: { id: id.toLowerCase() } })
+  expect(await service.call('POST', '/v1/sessions', { id })).toMatchObject({ status: 409, body: { code: 'SESSION_CONFLICT' } })
+  expect((await service.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
+})
