@@ -5,6 +5,8 @@ import { against, median, ms, within } from './figures.ts'
 const MODEL = { agentOptions: { model: 'scripted/demo' } }
 /** The least that a turn of a transcript becomes: its start, two messages, its end. */
 const EVENTS_A_TURN = 4
+/** Messages of one request. */
+const PIECE = 20_000
 
 /** A fork costs what a spawn costs, however long the parent's history is (driver.md 3.7). */
 export async function forks (bench: Bench): Promise<Row[]> {
@@ -77,7 +79,9 @@ async function keepSession (client: Client, length: number): Promise<string> {
   const messages = Array.from({ length: turns }, (_, i) => [
     { role: 'user', content: `question ${i}` }, { role: 'assistant', content: `answer ${i}, in a few words` }
   ]).flat()
-  const { id } = await client.post<{ id: string }>('/v1/sessions', { transcript: { format: 'openai-chat', messages }, model: 'scripted/demo' })
+  const pieces = Array.from({ length: Math.ceil(messages.length / PIECE) }, (_, i) => messages.slice(i * PIECE, (i + 1) * PIECE))
+  const { id } = await client.post<{ id: string }>('/v1/sessions', { transcript: { format: 'openai-chat', messages: pieces[0] }, model: 'scripted/demo' })
+  for (const [i, piece] of pieces.slice(1).entries()) await client.post(`/v1/sessions/${id}/messages`, { after: (i + 1) * PIECE, messages: piece })
   return id
 }
 

@@ -4,7 +4,8 @@ import type { Seed } from '../core/provider.ts'
 import type { RunRecord } from '../core/run.ts'
 import type { Store } from '../core/store.ts'
 
-const PAGE = 1000
+/** Read in one go; the answer to the start waits for no more than this. */
+const PAGE = 200
 /** Events that a publication writes itself; more of them would keep others waiting. */
 const LONG = 500
 
