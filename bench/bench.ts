@@ -49,8 +49,10 @@ function createBench (folder: string, running: Served[], quick: boolean): Bench 
   return {
     quick,
     database,
+    // As `npm start` starts it.
     service: ({ env = {}, nodeArgs = [], database: path = database(), tooled = false } = {}) =>
-      start([...nodeArgs, beside(tooled ? 'tooled.ts' : '../src/main.ts')], '/readyz', (port) => ({
+      start(['--max-semi-space-size=4', ...nodeArgs, beside(tooled ? 'tooled.ts' : '../src/main.ts')], '/readyz', (port) => ({
+        NODE_COMPILE_CACHE: join(folder, 'compile'),
         PORT: String(port), HOST: '127.0.0.1', DATABASE_URL: `sqlite:${path}`, LOG_LEVEL: 'error', SHUTDOWN_DELAY_MS: '0', SHUTDOWN_GRACE_MS: '1000', ...env
       })),
     floor: () => start([beside('floor.ts')], '/healthz', (port) => ({ PORT: String(port), DATABASE: database() })),
