@@ -17,10 +17,11 @@ ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     PORT=8080 \
     DATABASE_URL=sqlite:/data/subagentd.db \
-    NODE_COMPILE_CACHE=/app/.compile-cache
+    NODE_COMPILE_CACHE=/app/.compile-cache \
+    MALLOC_ARENA_MAX=1
 USER node
 # Loads every module once, as the user that will run them (the cache is kept by user): the start compiles nothing.
-RUN node -e "import('/app/src/app.ts').then(() => process.exit())"
+RUN node --max-semi-space-size=4 -e "import('/app/src/app.ts').then(() => process.exit())"
 
 VOLUME /data
 EXPOSE 8080

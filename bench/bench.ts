@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import pkg from '../package.json' with { type: 'json' }
 import { freePort, serve, type Served } from './process.ts'
 
 /** One line of the table. `met`: whether the bar holds; `null` where there is none. */
@@ -17,6 +18,14 @@ export interface Bench {
   upstream (): Promise<Served>
   /** A place for a database; gone with the section. */
   database (): string
+}
+
+/** How `npm start` starts the service, its environment and its flags: what is measured is what operators run. */
+const STARTED = startOf(pkg.scripts.start.split(' '))
+
+function startOf (words: readonly string[]): { env: Record<string, string>, flags: string[] } {
+  const node = words.indexOf('node')
+  return { env: Object.fromEntries(words.slice(0, node).map((word) => word.split('=', 2))), flags: words.slice(node + 1, -1) }
 }
 
 export type Section = (bench: Bench) => Promise<Row[]>
@@ -49,11 +58,9 @@ function createBench (folder: string, running: Served[], quick: boolean): Bench 
   return {
     quick,
     database,
-    // As `npm start` starts it.
     service: ({ env = {}, nodeArgs = [], database: path = database(), tooled = false } = {}) =>
-      start(['--max-semi-space-size=4', ...nodeArgs, beside(tooled ? 'tooled.ts' : '../src/main.ts')], '/readyz', (port) => ({
-        NODE_COMPILE_CACHE: join(folder, 'compile'),
-        PORT: String(port), HOST: '127.0.0.1', DATABASE_URL: `sqlite:${path}`, LOG_LEVEL: 'error', SHUTDOWN_DELAY_MS: '0', SHUTDOWN_GRACE_MS: '1000', ...env
+      start([...STARTED.flags, ...nodeArgs, beside(tooled ? 'tooled.ts' : '../src/main.ts')], '/readyz', (port) => ({
+        ...STARTED.env, PORT: String(port), HOST: '127.0.0.1', DATABASE_URL: `sqlite:${path}`, LOG_LEVEL: 'error', SHUTDOWN_DELAY_MS: '0', SHUTDOWN_GRACE_MS: '1000', ...env
       })),
     floor: () => start([beside('floor.ts')], '/healthz', (port) => ({ PORT: String(port), DATABASE: database() })),
     upstream: () => start([beside('upstream.ts')], '/healthz', (port) => ({ PORT: String(port) }))

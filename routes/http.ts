@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { STATUS_CODES } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { LogController } from 'fastify'
@@ -45,9 +44,10 @@ function requestIdOf (request: Pick<IncomingMessage, 'headers'>): string {
   return typeof given === 'string' && /^[A-Za-z0-9._:-]{1,128}$/.test(given) ? given : randomUUID()
 }
 
-const BROKEN: Readonly<Record<string, readonly [status: number, detail: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, 'the request\'s header fields are too large'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not come in time']
+/** Status lines in full: importing `node:http` for their names would load its WebSocket client, too (3 MB). */
+const BROKEN: Readonly<Record<string, readonly [status: string, detail: string]>> = {
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'the request\'s header fields are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'the request did not come in time']
 }
 
 /** What a client expects beside `100-continue` is not there to be had (RFC 9110 §10.1.1). */
@@ -61,9 +61,9 @@ function answerExpectation (request: IncomingMessage, response: ServerResponse):
 /** Bytes that are no HTTP request, answered on the socket: no route ever sees them. */
 function answerBrokenRequest (error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy(error)
-  const [status, detail] = BROKEN[error.code ?? ''] ?? [400, 'the request is not well-formed HTTP']
+  const [status, detail] = BROKEN[error.code ?? ''] ?? ['400 Bad Request', 'the request is not well-formed HTTP']
   const requestId = randomUUID()
-  const body = JSON.stringify(problemOf(invalid([{ pointer: '', detail }]), requestId, {}, status).body)
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\n` +
+  const body = JSON.stringify(problemOf(invalid([{ pointer: '', detail }]), requestId, {}, Number.parseInt(status)).body)
+  socket.end(`HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\n` +
     `X-Request-Id: ${requestId}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`)
 }
