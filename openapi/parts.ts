@@ -1,5 +1,5 @@
 import { Type } from './type.ts'
-import type { Static, TSchema } from 'typebox'
+import type { TSchema } from 'typebox'
 import type { Block } from '../src/core/events.ts'
 import type { Json } from '../src/core/json.ts'
 
@@ -19,7 +19,9 @@ export const anyJson = (options: object = {}) => Type.Unsafe<Json>({ ...options 
 export const anyObject = (options: object = {}) => Type.Unsafe<{ [key: string]: Json }>({ type: 'object', ...options })
 
 export const Time = Type.String({ format: 'date-time', description: 'ISO 8601, UTC.', examples: ['2026-11-30T12:00:00.000Z'] })
-export const Uuid = Type.String({ description: 'A UUID.', examples: ['0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f12'] })
+/** An id that the host chooses. */
+export const chosenId = (description: string) =>
+  Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$', description })
 export const Id = Type.String(
   { description: 'Opaque; unique in the tenant.', examples: ['0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f12'] }
 )
@@ -88,5 +90,3 @@ export const Relay = {
   relay: Type.Optional(anyJson({ description: 'A complete message for the host\'s history, in the format that was asked for.' })),
   relayPart: Type.Optional(anyJson({ description: 'The bare block, for hosts that join several results in one message.' }))
 }
-
-export type WireUsage = Static<typeof Usage>

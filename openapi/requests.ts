@@ -1,6 +1,6 @@
 import { Type } from './type.ts'
 import type { Static } from 'typebox'
-import { Blocks, Metadata, RELAY_FORMATS, TRANSCRIPT_FORMATS, anyJson, anyObject, closed, oneOf, ref } from './parts.ts'
+import { Blocks, Metadata, RELAY_FORMATS, TRANSCRIPT_FORMATS, anyJson, anyObject, closed, oneOf, ref, chosenId } from './parts.ts'
 
 /** The bodies of http-api.md. Nothing is coerced; an unknown field is refused by name. */
 
@@ -86,14 +86,7 @@ export const StartRequest = closed({
       }
     )
   ),
-  id: Type.Optional(
-    Type.String(
-      {
-        pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
-        description: 'The run\'s id, a UUID that the host chooses: then a run that is still starting can be cancelled.'
-      }
-    )
-  ),
+  id: Type.Optional(chosenId('The run\'s id, a UUID that the host chooses: then a run that is still starting can be cancelled.')),
   task: Type.Union(
     [Type.String({ minLength: 1, maxLength: TASK_MAX }), Type.Array(Blocks.items, { minItems: 1, maxItems: 1000 })],
     { description: 'What to do: text, or content blocks. Sent verbatim as the child\'s one user message.' }
@@ -179,9 +172,7 @@ export const ToolResultsRequest = closed({
 }, { $id: 'ToolResultsRequest', description: 'Answers of pending calls, all or nothing.' })
 
 export const SessionRequest = closed({
-  id: Type.Optional(Type.String({
-    pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$', description: 'The session\'s id, a UUID that the host chooses.'
-  })),
+  id: Type.Optional(chosenId('The session\'s id, a UUID that the host chooses.')),
   transcript: Type.Optional(ref(Transcript)),
   model: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   delegationDepth: Type.Optional(

@@ -3,8 +3,7 @@ import { ref } from '../openapi/parts.ts'
 import { problems } from '../openapi/problems.ts'
 import { ListQuery, NoQuery } from '../openapi/queries.ts'
 import { CancelManyRequest } from '../openapi/requests.ts'
-import type { RunFilter, RunStatus } from '../src/core/run.ts'
-import type { StopReason } from '../src/core/events.ts'
+import type { RunFilter } from '../src/core/run.ts'
 import { invalid } from './invalid.ts'
 import type { Plugin, RouteTools } from './context.ts'
 import { instant } from './query.ts'
@@ -57,13 +56,7 @@ export const runListRoutes = (tools: RouteTools): Plugin => async (app) => {
   })
 }
 
-interface ListQueryValues {
-  status?: RunStatus[]
-  stopReason?: StopReason[]
-  provider?: string
-  parent?: string
-  root?: string
-  label?: string
+interface ListQueryValues extends Omit<RunFilter, 'metadata' | 'createdAfter' | 'settledAfter'> {
   createdAfter?: string
   settledAfter?: string
   include?: 'result'

@@ -61,5 +61,3 @@ export interface LiveRun {
   onStatus (listener: () => void): () => void
   dispose (): Promise<void>
 }
-
-export type AppendEvents = (events: readonly NewEvent[]) => void

@@ -37,3 +37,8 @@ export interface Tool {
 export type CompileSchema = (schema: Json) => (value: Json) => string[]
 
 export const toolError = (message: string): ToolOutcome => ({ content: [{ type: 'text', text: `Error: ${message}` }], isError: true })
+
+/** The tools of a child that makes children of its own (driver.md §11). */
+export const DELEGATION_TOOLS: ReadonlySet<string> = new Set(['subagent', 'subagent_fork', 'subagent_result'])
+/** Names that belong to the service: no tool of a host or a configuration may take one, no filter can name one (driver.md 8.3). */
+export const RESERVED_TOOLS: ReadonlySet<string> = new Set(['structured_output', 'run_code', ...DELEGATION_TOOLS])

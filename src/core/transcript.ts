@@ -34,8 +34,8 @@ export interface ImportOptions {
 export type Steps<T> = Generator<undefined, T, undefined>
 export type ImportTranscript = (raw: RawTranscript, options?: ImportOptions) => Steps<ImportedTranscript>
 
-/** Whose endpoint a model without an endpoint name means beside a transcript of this format (http-api.md 4.4). */
-export function endpointKind (format: TranscriptFormat): ModelKind | undefined {
+/** Whose endpoint a model without an endpoint name means beside a transcript of this format, if there is one (http-api.md 4.4). */
+export function endpointKind (format: string | null | undefined): ModelKind | undefined {
   if (format === 'anthropic') return 'anthropic'
   return format === 'openai-chat' || format === 'openai-responses' ? 'openai-chat' : undefined
 }

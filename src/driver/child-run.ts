@@ -185,7 +185,7 @@ export class ChildRun implements LiveRun, SubagentRun {
     if (unsent && signal.aborted) return this.#read()
     if (seed) this.log.attachSeed(seed)
     const origin = this.projection.record.continues === null ? 'task' : 'message'
-    const turn = runTurn(agentOf(this.#options, this, { ...this.#init, slot: watchedSlot(this.#init.slot, () => this.#regained()) }, setup), { origin, content: this.spec.prompt }, signal, (usage) => this.projection.patch({ usage }))
+    const turn = runTurn(agentOf(this.#options, this, { hooks: this.#init.hooks, slot: watchedSlot(slot, () => this.#regained()) }, setup), { origin, content: this.spec.prompt }, signal, (usage) => this.projection.patch({ usage }))
     this.#forgetStaleCalls()
     this.#underway.resolve(undefined)
     await turn

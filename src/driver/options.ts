@@ -42,9 +42,7 @@ export function announce ({ announce, onFault }: DriverOptions, run: LiveRun): v
 }
 
 /** The slot as the loop gives it up and takes it back; `onPlace` is told when it has one again. */
-export const watchedSlot = (slot: ReservedSlot, onPlace: () => void): ReservedSlot => ({
-  free: slot.free,
-  ready: slot.ready,
+export const watchedSlot = (slot: Slot, onPlace: () => void): Slot => ({
   release: () => slot.release(),
   async acquire (signal) {
     await slot.acquire(signal)

@@ -3,7 +3,7 @@ import type { NewEvent, Outcome, SessionEvent } from '../core/events.ts'
 import { CancelReason } from '../core/live.ts'
 import { repair } from '../core/repair.ts'
 import { openTurn } from '../core/turn.ts'
-import { DELEGATION_TOOLS } from './tool-view.ts'
+import { DELEGATION_TOOLS } from '../core/tool.ts'
 
 /** Restarts without progress after which a run is given up (driver.md 2.8). */
 const FRUITLESS = 3

@@ -1,12 +1,8 @@
 import { messageOf, refuse } from '../core/errors.ts'
 import type { ToolDefinition } from '../core/events.ts'
 import type { ToolFilter } from '../core/run.ts'
-import type { CompileSchema, Tool } from '../core/tool.ts'
+import { RESERVED_TOOLS, type CompileSchema, type Tool } from '../core/tool.ts'
 import type { ToolView } from '../loop/agent.ts'
-
-/** Names that belong to the service: no host tool may take one, no filter can name one (driver.md 8.3). */
-export const DELEGATION_TOOLS: ReadonlySet<string> = new Set(['subagent', 'subagent_fork', 'subagent_result'])
-export const RESERVED_TOOLS: ReadonlySet<string> = new Set(['structured_output', 'run_code', ...DELEGATION_TOOLS])
 
 export interface ViewParts {
   /** The host's tools; each call waits for the host. */

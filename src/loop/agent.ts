@@ -48,7 +48,7 @@ export interface Agent {
   readonly limits: RunLimits
   readonly scope?: ToolScope
   readonly host: HostDesk
-  readonly slot: Slot
+  /** Whose slot it is while it works or waits. */
   readonly occupancy: Occupancy
   readonly now: () => number
   readonly random: () => number

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { refuse } from '../core/errors.ts'
 import { noUsage } from '../core/events.ts'
-import type { ModelKind, Models } from '../core/model.ts'
+import type { Models } from '../core/model.ts'
 import type { Provider, SubagentRequest, SubagentRun } from '../core/provider.ts'
 import type { RunLimits, RunRecord, ToolFilter } from '../core/run.ts'
 import type { Store } from '../core/store.ts'
@@ -58,10 +58,6 @@ export async function findRun ({ store }: RunsContext, caller: Caller, id: strin
 /** Nobody executes an open run: the service is stopping and left it to its next start, or its store was lost. */
 export const leftToNextStart = ({ accepting }: RunsContext): Error =>
   accepting() ? refuse('STORE_UNAVAILABLE', { retryAfter: 5 }) : refuse('SHUTTING_DOWN', { retryAfter: 5 })
-
-/** The kind of endpoint that a model without an endpoint name means, by the format of its transcript (http-api.md 4.4). */
-export const kindOf = (format: string | null | undefined): ModelKind | undefined =>
-  format === 'anthropic' ? 'anthropic' : format === 'openai-chat' || format === 'openai-responses' ? 'openai-chat' : undefined
 
 /** Whether a key may use a model; a trailing `*` matches any rest. */
 export const mayUse = ({ models }: Caller, model: string): boolean =>

@@ -4,8 +4,9 @@ import type { NewEvent, SessionEvent, SystemSection, ToolDefinition, WireFormat 
 import { transcriptHeader } from '../core/fold.ts'
 import type { ParentAgent, Seed } from '../core/provider.ts'
 import type { RunLimits, RunRecord } from '../core/run.ts'
+import { endpointKind } from '../core/transcript.ts'
 import type { Caller, ParentInput } from './api.ts'
-import { findRun, kindOf, type RunsContext } from './context.ts'
+import { findRun, type RunsContext } from './context.ts'
 import { inShares } from './steps.ts'
 
 /** The delegating agent of a start, and what its host gave it to hand on (http-api.md 4.3). */
@@ -75,7 +76,7 @@ async function parentSession (context: RunsContext, caller: Caller, id: string):
   if (!session) throw refuse('SESSION_NOT_FOUND', { id })
   if (!session.registered) return await parentRun(context, caller, id)
   const header = transcriptHeader(await context.store.readEvents(session.segment, 0, HEADERS))
-  const kind = kindOf(session.format)
+  const kind = endpointKind(session.format)
   return {
     losses: session.losses ?? [],
     ...(header && header.tools.length > 0 ? { tools: header.tools } : {}),
@@ -97,7 +98,7 @@ async function inlineParent (
   context: RunsContext, caller: Caller, input: Exclude<ParentInput, { runId: string } | { sessionId: string }>
 ): Promise<ResolvedParent> {
   const imported = input.transcript && await inShares(context.importTranscript(input.transcript))
-  const kind = kindOf(input.transcript?.format)
+  const kind = endpointKind(input.transcript?.format)
   const agent: ParentAgent = {
     ...nobody,
     depths: raised({ stored: input.delegationDepth, runtime: input.subagentDepth }, caller.minDepth),

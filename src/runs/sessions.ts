@@ -3,10 +3,10 @@ import type { NewEvent } from '../core/events.ts'
 import { depthOf } from '../core/depth.ts'
 import type { SessionRecord } from '../core/run.ts'
 import { transcriptHeader } from '../core/fold.ts'
-import type { ImportedTranscript, RawTranscript, TranscriptFormat } from '../core/transcript.ts'
+import { endpointKind, type ImportedTranscript, type RawTranscript, type TranscriptFormat } from '../core/transcript.ts'
 import type { Caller, Key, Runs } from './api.ts'
 import { cancelSessionRuns, dispose } from './cancel.ts'
-import { kindOf, type RunsContext } from './context.ts'
+import type { RunsContext } from './context.ts'
 import { createOnce } from './once.ts'
 import { inShares } from './steps.ts'
 
@@ -48,7 +48,7 @@ export function createSessions (
 
 async function createSession (context: RunsContext, caller: Caller, input: SessionInput, key?: Key): Promise<SessionRecord> {
   depthOf({ stored: input.delegationDepth })
-  const model = input.model === undefined ? null : context.models.resolve(input.model, kindOf(input.transcript?.format ?? null))
+  const model = input.model === undefined ? null : context.models.resolve(input.model, endpointKind(input.transcript?.format))
   const imported = input.transcript && await inShares(context.importTranscript(input.transcript, { pointer: '/transcript' }))
   const id = input.id ?? context.newId()
   return await context.store.createSession({

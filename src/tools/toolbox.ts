@@ -1,4 +1,4 @@
-import type { CompileSchema, Tool } from '../core/tool.ts'
+import { RESERVED_TOOLS, type CompileSchema, type Tool } from '../core/tool.ts'
 import { createRunCode, onlyRunCode, type RunCode, type RunCodeOptions } from './code/run-code.ts'
 import { createSandbox } from './code/sandbox.ts'
 import type { HttpToolConfig } from './http/tool.ts'
@@ -25,18 +25,13 @@ export interface Toolbox {
   /** MCP servers; absent where none is configured. */
   readonly source?: McpSource
   readonly codeMode: { create (options: Omit<RunCodeOptions, 'sandbox'>): RunCode, explain (name: string): string }
-  /** Every tool there is, for who asks; connects what is not connected. */
-  list (signal: AbortSignal): Promise<readonly Tool[]>
   /** Ends every connection, process and thread. */
   close (): Promise<void>
 }
 
-/** Names that no tool of a configuration may have. */
-const TAKEN: ReadonlySet<string> = new Set(['structured_output', 'run_code', 'subagent', 'subagent_fork', 'subagent_result'])
-
 /** Loads what the settings ask for and no more: an idle service without tools holds none of it. Throws an `Error` for bad names. */
 export async function createToolbox ({ settings, compile, log, version }: ToolboxOptions): Promise<Toolbox> {
-  const clash = settings.http.find(({ name }, index) => TAKEN.has(name) || settings.http.slice(0, index).some((other) => other.name === name))
+  const clash = settings.http.find(({ name }, index) => RESERVED_TOOLS.has(name) || settings.http.slice(0, index).some((other) => other.name === name))
   if (clash) throw new Error(`tools.${clash.name}: the name is taken`)
   const sandbox = createSandbox()
   const wanted = settings.mcp.length + settings.http.length > 0
@@ -55,7 +50,6 @@ export async function createToolbox ({ settings, compile, log, version }: Toolbo
     tools,
     ...(source ? { source } : {}),
     codeMode: { create: (options) => createRunCode({ ...options, sandbox }), explain: onlyRunCode },
-    list: async (signal) => [...tools, ...(source ? (await source.list(signal)).tools : [])],
     async close () {
       await source?.close()
       await Promise.all([sandbox.close(), outbound?.close()])
