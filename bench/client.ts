@@ -43,8 +43,8 @@ export function createClient (url: string, connections: number): Client {
 const WAIT = { prefer: 'wait=50' }
 
 /** Starts a run and waits for its result. Throws unless it completed. */
-export async function runToEnd (client: Client, body: Record<string, unknown>): Promise<Run> {
-  const run = await client.post('/v1/runs', body, WAIT)
+export async function runToEnd (client: Client, body: Record<string, unknown>, headers: Record<string, string> = {}): Promise<Run> {
+  const run = await client.post('/v1/runs', body, { ...WAIT, ...headers })
   if (run.stopReason !== 'completed') throw new Error(`run ${run.id} is ${run.status}, ${run.stopReason}`)
   return run
 }

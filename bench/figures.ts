@@ -20,6 +20,10 @@ export function against (what: string, figure: number, floor: number, show: (val
   return { what, figure: show(figure), floor: show(floor), ratio: ratio.toFixed(2), bar: text, met }
 }
 
+/** A figure beside its floor, for the record. */
+export const beside = (what: string, figure: number, floor: number, show: (value: number) => string): Row =>
+  ({ what, figure: show(figure), floor: show(floor), ratio: (figure / floor).toFixed(2), bar: '–', met: null })
+
 /** A figure with an absolute bar. */
 export function within (what: string, figure: number, show: (value: number) => string, bar: { most: number } | { least: number }): Row {
   const met = 'most' in bar ? figure <= bar.most : figure >= bar.least

@@ -2,12 +2,15 @@ import { cpus, totalmem, type } from 'node:os'
 import { runSection, type Row, type Section } from './bench.ts'
 import { cancels } from './cancels.ts'
 import { deltas } from './deltas.ts'
+import { fairness } from './fairness.ts'
 import { tableOf } from './figures.ts'
 import { forks } from './forks.ts'
 import { inFlight10000, inFlight500 } from './in-flight.ts'
+import { ingest } from './ingest.ts'
 import { memory } from './memory.ts'
 import { overhead } from './overhead.ts'
 import { ready } from './ready.ts'
+import { retention } from './retention.ts'
 import { latency, throughput } from './starts.ts'
 import { tools } from './tools.ts'
 
@@ -23,7 +26,10 @@ const SECTIONS: Record<string, [section: Section, seconds: number]> = {
   cancels: [cancels, 120],
   deltas: [deltas, 60],
   overhead: [overhead, 60],
-  tools: [tools, 240]
+  fairness: [fairness, 180],
+  retention: [retention, 600],
+  tools: [tools, 240],
+  ingest: [ingest, 900]
 }
 
 async function main (args: readonly string[]): Promise<void> {

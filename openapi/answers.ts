@@ -58,6 +58,8 @@ const runFields = {
   treeUsage: ref(Usage),
   pendingToolCalls: pending,
   runningChildren: Type.Integer({ minimum: 0 }),
+  externalId: nullable(Type.String({ description: 'The id of an external CLI: its session\'s, or its subagent\'s.' })),
+  framesAccepted: nullable(Type.Integer({ minimum: 0, description: 'Of an ingested chat: how many lines of its output are kept.' })),
   metadata: ref(Metadata),
   links: closed({ self: Type.String(), result: Type.String(), events: Type.String(), cancel: Type.String() })
 }
@@ -144,7 +146,13 @@ export const Health = closed({ status: Type.String({ examples: ['ok'] }) }, { $i
 
 export const Message = closed({ messageId: Type.String() }, { $id: 'Message', description: 'The message is kept; the run\'s next step has it.' })
 
+export const Accepted = closed(
+  { accepted: Type.Integer({ minimum: 0, description: 'How many lines of the output are durable: the number of the next one.' }) },
+  { $id: 'Accepted' }
+)
+
 export const ANSWERS = [
+  Accepted,
   Message,
   PendingToolCall, Result, Unsettled, Run, RunTree, RunList, Starting, Matched, LoggedEvent, EventPage, SessionLength, Session,
   Service,

@@ -1,4 +1,4 @@
-import { EXAMPLES } from './examples.ts'
+import { EXAMPLE_FRAMES, EXAMPLES } from './examples.ts'
 
 /** What the document says beyond the routes' schemas. */
 
@@ -44,6 +44,11 @@ export const HEADERS = {
 }
 const REQUEST_ID = { $ref: '#/components/headers/RequestId' }
 const RETRY_AFTER = { $ref: '#/components/headers/RetryAfter' }
+/** A body that no schema judges: it is read as it comes. */
+const FRAMES_BODY = {
+  required: false,
+  content: { 'application/x-ndjson': { schema: { type: 'string', description: 'One JSON object a line.' }, example: EXAMPLE_FRAMES } }
+}
 /** Operations whose body may be left out. */
 const BODY_OPTIONAL = new Set(['cancelRun', 'createSession'])
 
@@ -57,6 +62,7 @@ export function finishDocument (document: Document): Document {
 }
 
 function finishOperation (operation: Operation): void {
+  if (operation.operationId === 'ingestFrames') operation.requestBody = FRAMES_BODY
   addExamples(operation)
   for (const [status, response] of Object.entries(operation.responses)) addHeaders(operation.operationId, status, response)
   addMediaTypes(operation)

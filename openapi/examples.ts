@@ -5,6 +5,7 @@
 export const EXAMPLE_RUN = '0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f12'
 const WAITING_RUN = '0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f13'
 const SESSION = '0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f14'
+const CHAT = '0193a7b2-6a5e-7c3d-8f10-2b4c6d8e0f15'
 
 interface Example { summary: string, description?: string, value: unknown }
 interface OperationExamples {
@@ -58,6 +59,11 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
           }
         }
       },
+      ingest: {
+        summary: 'A Claude Code CLI that the host runs',
+        description: 'The run takes its output by `POST /v1/runs/{id}/frames`.',
+        value: { id: CHAT, provider: 'claude-code', ingest: true, label: 'docs' }
+      },
       fork: {
         summary: 'A fork of the host\'s own conversation',
         description: 'The transcript goes in as it is, its open tool call included: the child gets the completed turns.',
@@ -87,6 +93,8 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
   getRunTree: { id: EXAMPLE_RUN },
   getResult: { id: EXAMPLE_RUN, query: { wait: 5 } },
   readEvents: { id: EXAMPLE_RUN },
+  ingestFrames: { id: CHAT, query: { from: 0 } },
+  readFrames: { id: CHAT, query: { from: 0 } },
   cancelRun: { id: EXAMPLE_RUN, body: { reason: { summary: 'With a reason', value: { reason: 'no longer needed' } } } },
   cancelRuns: { body: { label: { summary: 'By label', value: { label: 'docs', reason: 'no longer needed' } } } },
   deleteRun: { id: EXAMPLE_RUN },
@@ -127,3 +135,10 @@ export const EXAMPLES: Readonly<Record<string, OperationExamples>> = {
   },
   deleteSession: { id: SESSION }
 }
+
+/** Lines of a CLI's output, as `ingestFrames` takes them. */
+export const EXAMPLE_FRAMES = [
+  { type: 'system', subtype: 'init', session_id: 'c0ffee00-0000-4000-8000-000000000001', model: 'claude-sonnet-4-5', tools: ['Read'] },
+  { type: 'assistant', message: { id: 'msg_1', role: 'assistant', content: [{ type: 'text', text: 'Hello.' }], stop_reason: 'end_turn' } },
+  { type: 'result', subtype: 'success', is_error: false, result: 'Hello.', num_turns: 1 }
+].map((frame) => `${JSON.stringify(frame)}\n`).join('')

@@ -62,7 +62,8 @@ export const Usage = closed({
   cacheWriteTokens: tokens('Tokens written to the prompt cache.'),
   outputTokens: tokens('Tokens that the model wrote, its reasoning included.'),
   reasoningTokens: tokens('Tokens of reasoning.'),
-  steps: tokens('Model calls.')
+  steps: tokens('Model calls.'),
+  cost: Type.Optional(Type.Number({ minimum: 0, description: 'US dollars, where the upstream tells it.' }))
 }, { $id: 'Usage', description: 'What the models counted.' })
 
 export const STATUSES = ['queued', 'running', 'waiting', 'idle', 'settled'] as const

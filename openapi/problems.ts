@@ -43,6 +43,7 @@ export const PROBLEMS: Readonly<Record<RefusalCode, readonly [status: number, ti
   OVERLOADED: [503, 'Overloaded'],
   SHUTTING_DOWN: [503, 'Shutting down'],
   STORE_UNAVAILABLE: [503, 'Store unavailable'],
+  AUTH_UNAVAILABLE: [503, 'Authentication unavailable'],
   INTERNAL: [500, 'Internal error']
 }
 
@@ -73,7 +74,7 @@ export const Problem = Type.Object({
     'members.'
 })
 
-const ALWAYS: readonly RefusalCode[] = ['INVALID_REQUEST', 'UNAUTHENTICATED', 'FORBIDDEN', 'INTERNAL', 'STORE_UNAVAILABLE']
+const ALWAYS: readonly RefusalCode[] = ['INVALID_REQUEST', 'UNAUTHENTICATED', 'FORBIDDEN', 'INTERNAL', 'STORE_UNAVAILABLE', 'AUTH_UNAVAILABLE']
 const WITH_BODY: readonly RefusalCode[] = ['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE']
 
 /** The problem answers of a route, by status, for its schema. */

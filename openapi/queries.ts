@@ -28,6 +28,13 @@ export const EventsQuery = closed({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 200, description: 'JSON page: events at most.' })),
   wait
 })
+const from = Type.Optional(Type.Integer({
+  minimum: 0, maximum: Number.MAX_SAFE_INTEGER, default: 0, description: 'Number of the first line, counted from 0 over the whole output.'
+}))
+export const FramesQuery = closed({
+  from, end: Type.Optional(Type.Boolean({ description: 'The CLI\'s output ends with this body: then the run settles.' }))
+})
+export const FramesReadQuery = closed({ from, limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, default: 1000 })) })
 const repeatable = <T extends string>(values: readonly T[], description: string) =>
   Type.Optional(Type.Array(oneOf(values), { minItems: 1, maxItems: 16, description }))
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 256, description }))

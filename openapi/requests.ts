@@ -87,10 +87,10 @@ export const StartRequest = closed({
     )
   ),
   id: Type.Optional(chosenId('The run\'s id, a UUID that the host chooses: then a run that is still starting can be cancelled.')),
-  task: Type.Union(
+  task: Type.Optional(Type.Union(
     [Type.String({ minLength: 1, maxLength: TASK_MAX }), Type.Array(Blocks.items, { minItems: 1, maxItems: 1000 })],
-    { description: 'What to do: text, or content blocks. Sent verbatim as the child\'s one user message.' }
-  ),
+    { description: 'What to do: text, or content blocks. Sent verbatim as the child\'s one user message. Required, but with `ingest`.' }
+  )),
   label: Type.Optional(Type.String({ maxLength: 200, description: 'Short display text.' })),
   parent: Type.Optional(Parent),
   agentOptions: Type.Optional(closed({
@@ -150,6 +150,10 @@ export const StartRequest = closed({
       }
     )
   ),
+  ingest: Type.Optional(Type.Boolean({
+    description: 'With `claude-code`: the host runs the CLI itself and posts its output to `POST /v1/runs/{id}/frames`. Needs no `task`.'
+  })),
+  keepOpen: Type.Optional(Type.Boolean({ description: 'With `claude-code`: the run takes messages after its first turn, until it is cancelled.' })),
   metadata: Type.Optional(ref(Metadata))
 }, { $id: 'StartRequest' })
 
@@ -194,9 +198,10 @@ export const SessionMessagesRequest = closed({
 
 export const MessageRequest = closed({
   content: Type.Union([Type.String({ minLength: 1 }), Blocks]),
-  mode: Type.Optional(Type.Union([Type.Literal('steer'), Type.Literal('follow-up')], {
+  mode: Type.Optional(Type.Union([Type.Literal('steer'), Type.Literal('follow-up'), Type.Literal('interrupt')], {
     default: 'steer',
-    description: '`steer` reaches a run under way at its next step; `follow-up` goes on with a settled run\'s session in a new run.'
+    description: '`steer` reaches a run under way at its next step; `follow-up` goes on with a settled run\'s session in a new run; ' +
+      '`interrupt` is a `steer` of a driven CLI for which its open turn is interrupted first.'
   }))
 }, { $id: 'MessageRequest', examples: [{ content: 'Mind the tests, too.', mode: 'steer' }] })
 

@@ -14,28 +14,37 @@ export function authenticate (app: FastifyInstance, deps: RoutesDeps): void {
   const allowStart = createStartRate(deps.now)
   app.addHook('onRequest', async (request) => {
     const { config } = request.routeOptions
-    if (!deps.keys) {
+    if (!deps.keys && !deps.tokens) {
       checkOrigin(request, deps.access)
       request.caller = { tenant: DEFAULT_TENANT }
       return
     }
     if (config.open || request.is404) return
-    const key = findKey(request, deps.keys)
+    const key = await findKey(request, deps)
     const scope = config.scope ?? (request.method === 'GET' || request.method === 'HEAD' ? 'read' : 'write')
-    if (!key.scopes.includes(scope)) throw refuse('FORBIDDEN', { detail: `the API key "${key.id}" lacks the scope "${scope}"` })
+    if (!key.scopes.includes(scope)) throw refuse('FORBIDDEN', { detail: `the ${nameOf(key)} lacks the scope "${scope}"` })
     request.apiKey = key
     request.caller = callerOf(key)
     if (config.starts) allowStart(key)
   })
 }
 
-function findKey (request: FastifyRequest, keys: NonNullable<RoutesDeps['keys']>): KeyEntry {
+/** The entry of a key, or else of a token: a key may look like one. */
+async function findKey (request: FastifyRequest, { keys, tokens }: RoutesDeps): Promise<KeyEntry> {
   const bearer = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1]
-  if (bearer === undefined) throw refuse('UNAUTHENTICATED', { detail: 'an API key is needed: send "Authorization: Bearer KEY"' })
-  const key = keys.find(bearer)
-  if (!key) throw refuse('UNAUTHENTICATED', { detail: 'the API key is unknown or has expired' })
-  return key
+  if (bearer === undefined) {
+    throw refuse('UNAUTHENTICATED', { detail: `${keys ? 'an API key' : 'a token'} is needed: send "Authorization: Bearer ${keys ? 'KEY' : 'TOKEN'}"` })
+  }
+  const key = keys?.find(bearer)
+  if (key) return key
+  if (tokens && looksLikeToken(bearer)) return await tokens.verify(bearer)
+  throw refuse('UNAUTHENTICATED', { detail: keys ? 'the API key is unknown or has expired' : 'the token is malformed' })
 }
+
+/** Three parts, each base64url (RFC 7515 §7.1). */
+const looksLikeToken = (bearer: string): boolean => /^[\w-]+\.[\w-]*\.[\w-]*$/.test(bearer)
+
+const nameOf = ({ id }: KeyEntry): string => id.startsWith('token:') ? 'token' : `API key "${id}"`
 
 function callerOf (key: KeyEntry): Caller {
   const { running, startsPerMinute } = key.limits ?? {}
@@ -71,21 +80,30 @@ function sameService (origin: string, host: string): boolean {
   return url.host === URL.parse(`${url.protocol}//${host}`)?.host
 }
 
-/** A bucket a key, of as many starts as its minute allows, refilled evenly. */
+const MINUTE = 60_000
+
+/** A bucket a key, of as many starts as its minute allows, refilled evenly. One that is full again is forgotten: tokens come and go. */
 export function createStartRate (now: () => number): (key: KeyEntry) => void {
   const buckets = new Map<string, { left: number, at: number }>()
+  let looked = now()
   return ({ id, limits }) => {
     const most = limits?.startsPerMinute
     if (most === undefined) return
     const time = now()
-    const bucket = buckets.get(id) ?? { left: most, at: time }
-    bucket.left = Math.min(most, bucket.left + (time - bucket.at) * most / 60_000)
+    if (Math.abs(time - looked) >= MINUTE) {
+      looked = time
+      for (const [key, { at }] of buckets) if (Math.abs(time - at) >= MINUTE) buckets.delete(key)
+    }
+    // A start is worth a minute of milliseconds, each refills `most` of them: whole numbers, so that Retry-After is exact.
+    const bucket = buckets.get(id) ?? { left: most * MINUTE, at: time }
+    // A clock that was set back takes nothing away.
+    bucket.left = Math.min(most * MINUTE, bucket.left + Math.max(0, time - bucket.at) * most)
     bucket.at = time
     buckets.set(id, bucket)
-    if (bucket.left < 1) {
-      const retryAfter = most > 0 ? Math.max(1, Math.ceil((1 - bucket.left) * 60 / most)) : 60
-      throw refuse('RATE_LIMITED', { detail: `the API key may start ${most} runs a minute`, retryAfter })
+    if (bucket.left < MINUTE) {
+      const retryAfter = Math.ceil((MINUTE - bucket.left) / most / 1000)
+      throw refuse('RATE_LIMITED', { detail: `the ${id.startsWith('token:') ? 'tenant' : 'API key'} may start ${most} runs a minute`, retryAfter })
     }
-    bucket.left--
+    bucket.left -= MINUTE
   }
 }

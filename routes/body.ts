@@ -30,6 +30,7 @@ export function takeJsonBodies (app: FastifyInstance, maxBytes: number): void {
     return value
   })
   app.addHook('preValidation', async (request) => {
+    if (request.routeOptions.config.streams) return
     if (request.routeOptions.schema?.body !== undefined) request.body ??= {}
     else if (isObject(request.body)) {
       const [field] = Object.keys(request.body)
@@ -71,6 +72,9 @@ async function readAll (payload: Readable, headers: FastifyRequest['headers'], l
   return collect(gunzip, payload, limit)
 }
 
+/** A body must have come in whole by then. */
+const BODY_TIMEOUT_MS = 300_000
+
 function collect (stream: Readable, payload: Readable, limit: number): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const chunks: Buffer[] = []
@@ -82,6 +86,11 @@ function collect (stream: Readable, payload: Readable, limit: number): Promise<B
     reject(tooLarge(payload, limit))
     if (stream !== payload) stream.destroy()
   })
+  const late = setTimeout(() => {
+    payload.unpipe()
+    reject(invalid([{ pointer: '', detail: 'the request did not come in time' }], 408))
+  }, BODY_TIMEOUT_MS)
+  promise.catch(() => {}).finally(() => clearTimeout(late))
   stream.once('end', () => { resolve(chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks)) })
   stream.once('error', (error) => { reject(unreadable(error, stream !== payload)) })
   stream.once('close', () => {

@@ -9,8 +9,9 @@ import type { StrictJson } from '../src/core/strict-json.ts'
 import type { Attachments } from './attachments.ts'
 import type { Verbatim } from './body.ts'
 import type { Life } from './lives.ts'
+import type { ItemText } from './views.ts'
 
-/** A key of `API_KEYS_FILE`, as far as HTTP needs it (http-api.md 8.1). */
+/** What a key of `API_KEYS_FILE`, or a token, says of its bearer, as far as HTTP needs it (http-api.md 8.1). */
 export interface KeyEntry {
   id: string
   tenant: string
@@ -31,8 +32,10 @@ export interface HttpMetrics {
 
 export interface RoutesDeps {
   runs: Runs
-  /** Absent: no key is needed, and `access` says who may come. */
+  /** Absent, as `tokens` is: no key is needed, and `access` says who may come. */
   keys?: { find (bearer: string): KeyEntry | undefined } | undefined
+  /** Tokens of an issuer, asked for bearers that are no key. Throws the refusal. */
+  tokens?: { verify (bearer: string): Promise<KeyEntry> } | undefined
   /** Without keys: `loopback` takes loopback hosts only, `open` any (http-api.md 8.2). */
   access: 'loopback' | 'open'
   /** The provider of a start that names none. */
@@ -52,6 +55,7 @@ export interface RoutesDeps {
 export interface RouteTools extends RoutesDeps {
   lifeOf (reply: FastifyReply): Life
   attachments: Attachments
+  itemText: ItemText
 }
 export type Plugin = FastifyPluginAsyncTypebox
 
@@ -83,5 +87,7 @@ declare module 'fastify' {
     parse?: (text: string) => StrictJson
     /** Counts against a key's `startsPerMinute`. */
     starts?: boolean
+    /** Reads its body itself, piece by piece. */
+    streams?: boolean
   }
 }

@@ -7,11 +7,12 @@ import type { RoutesDeps } from './context.ts'
 import { invalid } from './invalid.ts'
 import { problemOf, sendProblem } from './problem.ts'
 import { registerRoutes } from './routes.ts'
+import { answerHeaders, RAW_HEADERS } from './security-headers.ts'
 
 /** The longest path parameter: an id, or a name somebody chose. */
 const PARAM_MAX = 300
-/** A request must have come in whole by then. */
-const REQUEST_TIMEOUT_MS = 300_000
+/** A request's head must have come in by then. Bodies have their own limit (body.ts): one may be endless. */
+const HEAD_TIMEOUT_MS = 60_000
 
 /** The HTTP face, not listening yet. `before` sees the bare app first (the document's generator). */
 export function createHttp (deps: RoutesDeps, before: (app: FastifyInstance) => void = () => {}): FastifyInstance {
@@ -19,23 +20,36 @@ export function createHttp (deps: RoutesDeps, before: (app: FastifyInstance) => 
     loggerInstance: deps.log,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: deps.maxBodyBytes,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    requestTimeout: 0,
     return503OnClosing: false,
     requestIdHeader: false,
     genReqId: requestIdOf,
     routerOptions: { maxParamLength: PARAM_MAX },
     frameworkErrors: (error, request, reply) => {
-      void reply.header('x-request-id', request.id)
+      void answerHeaders(reply).header('x-request-id', request.id)
       void sendProblem(error, request, reply)
     },
     clientErrorHandler: answerBrokenRequest,
     // Its absence is refused in our words (RFC 9110 §7.2).
-    http: { requireHostHeader: false }
+    http: { requireHostHeader: false, headersTimeout: HEAD_TIMEOUT_MS }
   })
   app.server.on('checkExpectation', answerExpectation)
+  app.server.on('request', endLeftover)
   before(app)
   registerRoutes(app, deps)
   return app as unknown as FastifyInstance
+}
+
+/** How long the rest of a body may take that was answered before it had come. */
+const LEFTOVER_MS = 30_000
+
+/** Whoever is refused and goes on sending, a byte now and then, must not keep a connection. */
+function endLeftover (request: IncomingMessage, response: ServerResponse): void {
+  response.once('finish', () => {
+    if (request.complete) return
+    const timer = setTimeout(() => { request.destroy() }, LEFTOVER_MS).unref()
+    request.once('close', () => clearTimeout(timer))
+  })
 }
 
 /** The sender's own request id, where it can stand in a log as it is. */
@@ -64,6 +78,6 @@ function answerBrokenRequest (error: Error & { code?: string }, socket: Socket):
   const [status, detail] = BROKEN[error.code ?? ''] ?? ['400 Bad Request', 'the request is not well-formed HTTP']
   const requestId = randomUUID()
   const body = JSON.stringify(problemOf(invalid([{ pointer: '', detail }]), requestId, {}, Number.parseInt(status)).body)
-  socket.end(`HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\n` +
+  socket.end(`HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\n${RAW_HEADERS}` +
     `X-Request-Id: ${requestId}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`)
 }

@@ -14,7 +14,7 @@ type AnyRefusal = Refusal | DepthRangeError
 
 /** The same request may be taken later. */
 const RETRYABLE: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
-  'RATE_LIMITED', 'QUOTA_EXCEEDED', 'OVERLOADED', 'SHUTTING_DOWN', 'STORE_UNAVAILABLE', 'INTERNAL'
+  'RATE_LIMITED', 'QUOTA_EXCEEDED', 'OVERLOADED', 'SHUTTING_DOWN', 'STORE_UNAVAILABLE', 'AUTH_UNAVAILABLE', 'INTERNAL'
 ])
 /** Facts of a refusal that a host acts on; the rest of its context stays here. */
 const FACTS: Partial<Record<RefusalCode, readonly string[]>> = {
@@ -78,12 +78,18 @@ const factsOf = (code: RefusalCode, context: Record<string, unknown>): Record<st
 export function sendProblem (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const refusal = isRefusal(error) ? error : fromFastify(error as FastifyError)
   if (refusal.code === 'INTERNAL') request.log.error({ err: isRefusal(error) ? error.cause ?? error : error }, 'a request failed')
-  const { status, headers, body } = problemOf(refusal, request.id, relayHints(request))
-  if (body['code'] === 'PAYLOAD_TOO_LARGE') void reply.header('connection', 'close')
+  const { status, headers, body } = problemOf(refusal, request.id, relayHints(request), statusIn(refusal))
+  // Who streams a body reads the answer only after what it is just sending: the connection stays until that has flown away.
+  const isLarge = body['code'] === 'PAYLOAD_TOO_LARGE' && !request.routeOptions.config.streams
+  if (status === 408 || isLarge) void reply.header('connection', 'close')
   // Bytes: to a text Fastify would add a charset, which the media type does not have.
   const bytes = Buffer.from(JSON.stringify(body))
   return reply.code(status).headers({ ...headers, 'content-type': 'application/problem+json' }).send(bytes)
 }
+
+/** Of a request that is malformed in a way of its own. */
+const statusIn = ({ code, context: { status } }: AnyRefusal): number | undefined =>
+  code === 'INVALID_REQUEST' && typeof status === 'number' ? status : undefined
 
 /** What Fastify itself refuses. */
 function fromFastify (error: FastifyError): AnyRefusal {

@@ -8,11 +8,14 @@ import { takeJsonBodies } from './body.ts'
 import { catalogueRoutes } from './catalogue.ts'
 import type { RouteTools, RoutesDeps } from './context.ts'
 import { docsRoutes } from './docs.ts'
+import { framesRoutes } from './frames.ts'
 import { healthRoutes } from './health.ts'
 import { invalid } from './invalid.ts'
 import { createLives } from './lives.ts'
 import { sendProblem } from './problem.ts'
+import { answerHeaders } from './security-headers.ts'
 import { decodeQuery } from './query.ts'
+import { paceTenants } from './pace.ts'
 import { runEventsRoute } from './run-events.ts'
 import { runListRoutes } from './run-list.ts'
 import { outcomeRoutes, runRoutes } from './run.ts'
@@ -22,6 +25,10 @@ import { toolResultsRoute } from './tool-results.ts'
 import { messagesRoute } from './messages.ts'
 import { refuseUnknown } from './unknown.ts'
 import { createValidatorCompiler } from './validation.ts'
+import { createItemText } from './views.ts'
+
+/** Node takes no more notice of those past the first 2,000; no client of good will sends near as many as this. */
+const MAX_HEADERS = 200
 
 /**
  * Every route of http-api.md §1 on `app`, with the checks before them in the order of 5.4: authentication, rate, body. The app
@@ -32,6 +39,7 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
   const tools: RouteTools = {
     ...deps,
     lifeOf: lives,
+    itemText: createItemText(),
     attachments: createAttachments((caller, id) => {
       deps.runs.disconnected(caller, id).catch((err: unknown) => {
         deps.log.error({ err, runId: id }, 'a lost client\'s run could not be cancelled')
@@ -50,7 +58,8 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
 
   app.addHook('onRequest', async (request, reply) => {
     request.relay = {}
-    void reply.header('x-request-id', request.id)
+    void answerHeaders(reply).header('x-request-id', request.id)
+    if (request.raw.rawHeaders.length > 2 * MAX_HEADERS) throw invalid([{ pointer: '', detail: `the request has more than ${MAX_HEADERS} header fields` }], 431)
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw invalid([{ pointer: '', detail: 'the Host header is missing' }])
   })
   const { metrics } = deps
@@ -60,6 +69,7 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
     })
   }
   authenticate(app, deps)
+  if (deps.keys || deps.tokens) paceTenants(app)
   app.addHook('onRequest', async (request) => { checkAccept(request) })
   takeJsonBodies(app, deps.maxBodyBytes)
   app.addHook('preValidation', async (request) => {
@@ -68,7 +78,7 @@ export function registerRoutes (app: FastifyInstance, deps: RoutesDeps): void {
   })
 
   for (const plugin of [
-    startRoute, runListRoutes, runRoutes, outcomeRoutes, runEventsRoute, toolResultsRoute, messagesRoute, sessionWriteRoutes, sessionRoutes,
+    startRoute, runListRoutes, runRoutes, outcomeRoutes, runEventsRoute, toolResultsRoute, messagesRoute, framesRoutes, sessionWriteRoutes, sessionRoutes,
     catalogueRoutes, healthRoutes
   ]) void app.register(plugin(tools))
   void app.register(docsRoutes)

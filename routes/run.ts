@@ -44,7 +44,7 @@ export const runRoutes = (tools: RouteTools): Plugin => async (app) => {
         '`aborted` result. The same again is `204` again.',
       params: RunParams,
       querystring: NoQuery,
-      response: { 204: noContent('Gone.'), ...problems([]) }
+      response: { 204: noContent('Gone.'), ...problems(['NOT_FOUND']) }
     }
   }, async (request, reply) => {
     await runs.dispose(request.caller, idOf(request))

@@ -13,7 +13,7 @@ import type { Life } from './lives.ts'
 import { preferredWait, usedWait } from './prefer.ts'
 import { sendEvents } from './sse.ts'
 import { idempotencyOf, startInput } from './start-input.ts'
-import { itemText, runView, runWithResult } from './views.ts'
+import { runView, runWithResult } from './views.ts'
 
 const parse = createStrictParser({
   verbatim: [
@@ -93,5 +93,5 @@ async function stream (
   const relay = request.relay
   const opened = await tools.runs.stream(request.caller, run.id, { tree: false, signal: life.over })
   if (opened.ended) return reply.code(204).send()
-  return sendEvents(reply, life, opened.items, (item) => itemText(run.id, item, relay))
+  return sendEvents(reply, life, opened.items, (item) => tools.itemText(run.id, item, relay))
 }

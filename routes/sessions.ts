@@ -90,7 +90,7 @@ export const sessionRoutes = (tools: RouteTools): Plugin => async (app) => {
     schema: {
       operationId: 'deleteSession', tags: ['sessions'], summary: 'Forget a session',
       description: 'Cancels its runs. The same again is `204` again.',
-      params: SessionParams, querystring: NoQuery, response: { 204: noContent('Gone.'), ...problems([]) }
+      params: SessionParams, querystring: NoQuery, response: { 204: noContent('Gone.'), ...problems(['NOT_FOUND']) }
     }
   }, async (request, reply) => {
     await runs.deleteSession(request.caller, idOf(request))

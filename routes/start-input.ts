@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { StartBody, TranscriptBody } from '../openapi/requests.ts'
 import { canonicalJson } from '../src/core/json.ts'
+import type { ExternalStart } from '../src/core/provider.ts'
 import { relayFault } from '../src/core/relay.ts'
 import type { AgentOptions, RelayOptions } from '../src/core/run.ts'
 import type { Key, ParentInput, RawTranscript, StartInput } from '../src/runs/api.ts'
@@ -13,7 +14,7 @@ import type { Fault } from './invalid.ts'
 export function startInput (body: StartBody, verbatim: Verbatim, spawn: string): StartInput {
   const faults = faultsOf(body, spawn)
   if (faults.length > 0) throw invalid(faults)
-  const { provider = spawn, id, task, label, maxDepth, persona, toolFilter, outputSchema, limits = {}, metadata = {} } = body
+  const { provider = spawn, id, task = [], label, maxDepth, persona, toolFilter, outputSchema, limits = {}, metadata = {} } = body
   const parent = parentInput(body, verbatim)
   return {
     provider,
@@ -35,15 +36,26 @@ export function startInput (body: StartBody, verbatim: Verbatim, spawn: string):
         ({ name, description = '', inputSchema = { type: 'object' } }) => ({ name, description, inputSchema })
       )
     },
-    ...outputSchema && { outputSchema }
+    ...outputSchema && { outputSchema },
+    ...(body.ingest !== undefined || body.keepOpen !== undefined) && { external: externalStart(body) }
   }
 }
+
+const externalStart = ({ ingest, keepOpen }: StartBody): ExternalStart =>
+  ({ ...ingest !== undefined && { ingest }, ...keepOpen !== undefined && { keepOpen } })
+
+/** What only who runs the CLI can decide. */
+const NOT_WITH_INGEST = ['keepOpen', 'persona', 'toolFilter', 'outputSchema', 'agentOptions', 'agent', 'tools', 'codeMode', 'limits'] as const
 
 function faultsOf (body: StartBody, spawn: string): Fault[] {
   const faults: Fault[] = []
   const { task, parent, provider = spawn, tools = [] } = body
   if (Array.isArray(task) && task.every((block) => block.type === 'text' && block.text === '')) {
     faults.push({ pointer: '/task', detail: 'must not be empty' })
+  }
+  if (task === undefined && body.ingest !== true) faults.push({ pointer: '/task', detail: 'is required' })
+  for (const field of body.ingest === true ? NOT_WITH_INGEST : []) {
+    if (body[field] !== undefined) faults.push({ pointer: `/${field}`, detail: 'cannot stand beside ingest: the host runs the CLI itself' })
   }
   if (parent) faults.push(...parentFaults(parent, provider === spawn))
   const seen = new Set<string>()

@@ -39,6 +39,8 @@ export function runView (run: RunView) {
     treeUsage: run.treeUsage,
     pendingToolCalls: pendingView(run.pendingToolCalls),
     runningChildren: run.runningChildren,
+    externalId: run.external?.id ?? null,
+    framesAccepted: run.external?.framesAccepted ?? null,
     metadata: run.metadata,
     links: { self, result: `${self}/result`, events: `${self}/events`, cancel: `${self}/cancel` }
   }
@@ -116,18 +118,21 @@ export const pageView = (id: string, page: EventPage, relay: RelayOptions) => ({
   settled: page.settled
 })
 
-/** Of what many readers get: made once. It lives as long as what it tells of. */
-const sharedTexts = new WeakMap<object, string>()
-
 /** The text of one item of the stream of run `id` (6.1, 6.2). */
-export function itemText (id: string, item: StreamItem, relay: RelayOptions): string {
-  const told = item.type === 'delta' && item.shared ? item.delta : item.type === 'event' && item.shared ? item.event : undefined
-  if (told === undefined) return textOf(id, item, relay)
-  const kept = sharedTexts.get(told)
-  if (kept !== undefined) return kept
-  const made = textOf(id, item, relay)
-  sharedTexts.set(told, made)
-  return made
+export type ItemText = (id: string, item: StreamItem, relay: RelayOptions) => string
+
+/** Makes the text of what many readers get once; it lives as long as what it tells of. */
+export function createItemText (): ItemText {
+  const shared = new WeakMap<object, string>()
+  return (id, item, relay) => {
+    const told = item.type === 'delta' && item.shared ? item.delta : item.type === 'event' && item.shared ? item.event : undefined
+    if (told === undefined) return textOf(id, item, relay)
+    const kept = shared.get(told)
+    if (kept !== undefined) return kept
+    const made = textOf(id, item, relay)
+    shared.set(told, made)
+    return made
+  }
 }
 
 function textOf (id: string, item: StreamItem, relay: RelayOptions): string {
@@ -135,7 +140,8 @@ function textOf (id: string, item: StreamItem, relay: RelayOptions): string {
     case 'run': return plain('run', item.run.id, runView(item.run))
     case 'delta': return plain('delta', item.runId, item.delta)
     case 'snapshot': return plain('snapshot', item.runId, item.snapshot)
-    case 'gap': return plain('gap', id, { oldest: item.oldest })
+    // Who comes again after it goes on from there.
+    case 'gap': return frame({ id: item.oldest, event: 'gap', data: JSON.stringify({ runId: id, type: 'gap', data: { oldest: item.oldest } }) })
     case 'event': {
       const { event } = item
       const data = logged(item.runId, event, event.type, item.runId === id ? relay : {})

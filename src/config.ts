@@ -1,9 +1,12 @@
+import { readClaudeCodeSettings, type ClaudeCodeSettings } from './claude-code-settings.ts'
 import { messageOf } from './core/errors.ts'
 import { isObject } from './core/json.ts'
 import type { RunLimits } from './core/run.ts'
 import { parseKeys } from './keys.ts'
 import { ConfigError, MAX_TIMER_MS, NAME, NAME_RULE, Settings, below, deepFreeze, given } from './settings.ts'
+import { readTokenSettings, type TokenSettings } from './tokens.ts'
 import { readToolSettings, type ToolSettings } from './tool-settings.ts'
+import { readTraceSettings, type TraceSettings } from './trace-settings.ts'
 import { parseYaml } from './yaml.ts'
 
 export { ConfigError } from './settings.ts'
@@ -25,15 +28,22 @@ export interface Config {
   readonly port: number
   readonly host: string
   readonly allowUnauthenticated: boolean
-  /** Whose requests are answered without keys (http-api.md 8.2); `keys` where the keys file says. */
+  /** Whose requests are answered without keys (http-api.md 8.2); `keys` where keys or tokens say. */
   readonly access: 'keys' | 'loopback' | 'open'
   readonly apiKeysFile?: string
+  /** Whose tokens are taken, beside API keys or in their place. */
+  readonly jwt?: TokenSettings
   /** A file, or `:memory:`. */
   readonly databasePath: string
   readonly models: { readonly endpoints: EndpointConfig[], readonly default: string }
   /** The deployment's own persona section, which a run's may shadow. */
   readonly persona?: string
-  readonly providers: { readonly spawn: { readonly providerName: string }, readonly fork: { readonly providerName: string } }
+  readonly providers: {
+    readonly spawn: { readonly providerName: string }
+    readonly fork: { readonly providerName: string }
+    /** Absent: there is no such provider. */
+    readonly claudeCode?: ClaudeCodeSettings
+  }
   /** What a start gets that says nothing else. */
   readonly limits: RunLimits
   /** HTTP tools, MCP servers, and where outbound requests may go. */
@@ -47,9 +57,13 @@ export interface Config {
   readonly maxDepth?: number
   readonly agentsDir?: string
   readonly retentionDays: number
+  /** So many settled runs of a tenant are kept at most. */
+  readonly retentionRuns?: number
   readonly shutdownDelayMs: number
   readonly shutdownGraceMs: number
   readonly logLevel: LogLevel
+  /** Where traces go; absent: nowhere. */
+  readonly tracing?: TraceSettings
 }
 
 /** A run that nothing else limits: 50 steps, 10 minutes, 2 minutes a host tool call, 200 runs a tree; tokens are not limited. */
@@ -79,15 +93,16 @@ export function loadConfig (env: Env, readFile: ReadFile): Config {
   const apiKeysFile = source.get('API_KEYS_FILE')
   const hasKeys = apiKeysFile !== undefined && readKeysFile(source, apiKeysFile)
   const models = readModels(source, file.models)
+  const jwt = readTokenSettings(source, file.auth)
   const ms = { max: MAX_TIMER_MS }
   const whole = (name: string, fallback: number, range?: { min?: number, max?: number }): number =>
     source.digits(name, source.get(name), range) ?? fallback
   const config = {
     port: whole('PORT', 8080, { max: 65_535 }),
-    ...readAccess(source, apiKeysFile !== undefined),
+    ...readAccess(source, apiKeysFile !== undefined || jwt !== undefined),
     databasePath: readDatabase(source),
     models,
-    providers: readProviders(source, file.providers),
+    providers: readProviders(source, file.providers, env),
     limits: readLimits(source, file.limits),
     tools: readToolSettings(source, file),
     delegation: source.oneOf('delegation', file.delegation, [true, false]) ?? false,
@@ -101,8 +116,11 @@ export function loadConfig (env: Env, readFile: ReadFile): Config {
     logLevel: source.oneOf('LOG_LEVEL', source.get('LOG_LEVEL'), LOG_LEVELS) ?? 'info',
     ...given({
       apiKeysFile: hasKeys ? apiKeysFile : undefined,
+      jwt,
+      tracing: readTraceSettings(source),
       persona: source.text('persona', file.persona),
       maxDepth: source.digits('MAX_DEPTH', source.get('MAX_DEPTH')),
+      retentionRuns: source.digits('RETENTION_RUNS', source.get('RETENTION_RUNS'), { min: 1, max: 1_000_000_000 }),
       agentsDir: source.get('AGENTS_DIR')
     })
   } satisfies Config
@@ -130,7 +148,7 @@ function createSource (env: Env, readFile: ReadFile): Source {
   return Object.assign(settings, { get, secret, file })
 }
 
-const FILE_KEYS = ['models', 'persona', 'providers', 'limits', 'delegation', 'outbound', 'mcp', 'tools'] as const
+const FILE_KEYS = ['auth', 'models', 'persona', 'providers', 'limits', 'delegation', 'outbound', 'mcp', 'tools'] as const
 
 function readConfigFile (source: Source): { [key in (typeof FILE_KEYS)[number]]?: unknown } {
   const path = source.get('CONFIG')
@@ -246,15 +264,16 @@ function checkModel (source: Source, key: string, model: string, endpoints: Read
   else if (endpoint?.models?.includes(rest) === false) source.fault(key, `"${model}" is not among the models of its endpoint`)
 }
 
-function readProviders (source: Source, value: unknown): Config['providers'] {
-  const providers = source.members('providers', value, ['spawn', 'fork'])
+function readProviders (source: Source, value: unknown, env: Env): Config['providers'] {
+  const providers = source.members('providers', value, ['spawn', 'fork', 'claudeCode'])
   const name = (of: 'spawn' | 'fork'): string => {
     const { providerName } = source.members(`providers.${of}`, providers[of], ['providerName'])
+    if (providerName === 'claude-code') source.fault(`providers.${of}.providerName`, 'is the name of another provider')
     return source.matching(`providers.${of}.providerName`, providerName, NAME, NAME_RULE) ?? of
   }
   const names = { spawn: { providerName: name('spawn') }, fork: { providerName: name('fork') } }
   if (names.spawn.providerName === names.fork.providerName) source.fault('providers', 'spawn and fork have the same name')
-  return names
+  return { ...names, ...given({ claudeCode: readClaudeCodeSettings(source, providers.claudeCode, env) }) }
 }
 
 const LIMITS = ['steps', 'timeoutMs', 'totalTokens', 'toolTimeoutMs', 'treeRuns', 'treeTokens'] as const

@@ -28,6 +28,8 @@ export interface KeyRing {
   /** The entry of a key that is listed and not expired. */
   find (bearer: string): KeyEntry | undefined
   readonly size: number
+  /** How many tenants they are of. */
+  readonly tenants: number
   /** Reads the file again. A file that cannot be read or is bad leaves the ring as it is and is told to `onFault`. */
   reload (): void
   close (): void
@@ -46,11 +48,13 @@ export interface KeyRingOptions {
 export function createKeyRing (options: KeyRingOptions): KeyRing {
   let text = read(options)
   let entries = index(parseKeys(text, options.path))
+  let tenants = tenantsOf(entries)
   const reload = (): void => {
     try {
       const next = read(options)
       if (next === text) return
       entries = index(parseKeys(next, options.path))
+      tenants = tenantsOf(entries)
       text = next
     } catch (error) {
       options.onFault(error instanceof Error ? error : new Error(messageOf(error)))
@@ -62,17 +66,22 @@ export function createKeyRing (options: KeyRingOptions): KeyRing {
       if (bearer === '' || bearer.length > MAX_KEY_CHARS) return undefined
       const digest = sha256(bearer)
       const entry = entries.get(digest.toString('hex'))
-      if (!entry || !timingSafeEqual(digest, Buffer.from(entry.sha256, 'hex'))) return undefined
+      // A key that is not there costs the same comparison as one that is.
+      const same = timingSafeEqual(digest, entry ? Buffer.from(entry.sha256, 'hex') : NO_DIGEST)
+      if (!entry || !same) return undefined
       return entry.expiresAt === undefined || options.now() < entry.expiresAt ? entry : undefined
     },
     get size () { return entries.size },
+    get tenants () { return tenants },
     reload,
     close: unwatch
   }
 }
 
 const MAX_KEY_CHARS = 1024
+const NO_DIGEST = Buffer.alloc(32)
 const index = (keys: readonly KeyEntry[]): Map<string, KeyEntry> => new Map(keys.map((key) => [key.sha256, key]))
+const tenantsOf = (entries: ReadonlyMap<string, KeyEntry>): number => new Set([...entries.values()].map(({ tenant }) => tenant)).size
 export const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 function read ({ path, readFile }: KeyRingOptions): string {
@@ -89,7 +98,7 @@ export function parseKeys (text: string, name: string): KeyEntry[] {
   const document = parseYaml(text)
   for (const error of document.errors) settings.fault(name, error.message)
   settings.done()
-  const list: unknown = document.toJS()
+  const list = readList(document, name)
   if (!Array.isArray(list)) throw new ConfigError([{ key: name, detail: 'must be a list of keys ([] for none)' }])
   const keys = list.map((entry, i) => readKey(settings, `${name}[${i}]`, entry))
   for (const field of ['id', 'sha256'] as const) {
@@ -101,6 +110,14 @@ export function parseKeys (text: string, name: string): KeyEntry[] {
   }
   settings.done()
   return deepFreeze(keys.filter((key) => key !== undefined))
+}
+
+function readList (document: { toJS (): unknown }, name: string): unknown {
+  try {
+    return document.toJS()
+  } catch (error) {
+    throw new ConfigError([{ key: name, detail: messageOf(error) }])
+  }
 }
 
 const TENANT = /^[^\p{C}]{1,128}$/u

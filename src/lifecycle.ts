@@ -3,12 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Connections } from '../routes/connections.ts'
 import type { Config } from './config.ts'
+import type { Clock } from './core/clock.ts'
+import { at } from './core/fault-point.ts'
 import type { Models } from './core/model.ts'
 import type { Store } from './core/store.ts'
 import type { Tool } from './core/tool.ts'
 import type { LocalEngine } from './engine/local.ts'
 import type { KeyRing } from './keys.ts'
-import type { Metrics } from './observe/metrics.ts'
+import type { Observers } from './observe/observers.ts'
 import type { NamedAgent } from './runs/context.ts'
 import { rememberAncestors } from './runs/parents.ts'
 import type { Registry } from './runs/registry.ts'
@@ -27,6 +29,8 @@ export interface AppOptions {
   agents?: readonly NamedAgent[]
   now?: () => number
   random?: () => number
+  /** What the limits and the patience of a driven chat go by. */
+  clock?: Clock
 }
 
 export interface State {
@@ -39,7 +43,7 @@ export interface State {
 }
 
 export interface Life {
-  metrics: Metrics
+  observers: Observers
   options: AppOptions
   http: FastifyInstance
   connections: Connections
@@ -90,12 +94,14 @@ async function listen (life: Life, onAddress: (address: string) => void): Promis
   const { options: { config, log }, http, store, engine, registry, state } = life
   const address = await http.listen({ host: config.host, port: config.port })
   onAddress(address)
+  at('service/listening')
   const resumed = await engine.resumeAll()
   for (const { tenant, parentRunId } of resumed) {
     if (parentRunId !== null) await rememberAncestors({ registry, store }, tenant, parentRunId)
   }
   if (resumed.length > 0) log.info({ runs: resumed.length }, 'took up the runs that the last process left')
   if (state.unready === 'starting') state.unready = undefined
+  at('service/resumed')
   state.started.resolve(undefined)
   return address
 }
@@ -111,35 +117,39 @@ interface Stopping {
 async function stop (life: Life, { sweeper, started, hurry }: Stopping): Promise<number> {
   const { options: { config }, connections, engine, state } = life
   const wasReady = state.unready === undefined
+  at('service/draining')
   state.unready = 'draining'
   connections.drain()
   await started
   if (wasReady) await delay(config.shutdownDelayMs, undefined, { signal: hurry }).catch(() => {})
   state.accepting = false
   const left = await engine.drain(config.shutdownGraceMs, hurry)
+  at('service/drained')
   await close(life, sweeper, hurry)
   return left
 }
 
 /** Ends what waits and streams, then every connection, then the rest. */
 async function close (life: Life, sweeper: Sweeper, hurry: AbortSignal): Promise<void> {
-  const { options: { keys }, http, connections, store, health, models, toolbox, metrics, state } = life
+  const { options: { keys }, http, connections, store, health, models, toolbox, observers: { metrics, tracing }, state } = life
   state.closing.abort(new Error('the service is shutting down'))
   await Promise.all([http.close(), connections.end(hurry)])
   await sweeper.stop()
   await Promise.all([models.close(), toolbox.close()])
+  await tracing.close(hurry)
   metrics.close()
   keys?.close()
   health.close()
+  at('service/closing')
   await store.close()
 }
 
 /** Removes now and then what expired. */
-function createSweeper ({ options: { now = Date.now }, store, onFault }: Life): Sweeper {
+function createSweeper ({ options: { now = Date.now }, store, state, onFault }: Life): Sweeper {
   let sweeping: Promise<unknown> = Promise.resolve()
   const onError = (error: unknown): void => onFault('the sweep of expired runs failed', error)
   const timer = setInterval(() => {
-    sweeping = sweeping.then(async () => await store.sweep(now())).catch(onError)
+    sweeping = sweeping.then(async () => await store.sweep(now(), state.closing.signal)).catch(onError)
   }, SWEEP_MS).unref()
   return {
     async stop () {

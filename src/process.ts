@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { createApp, type App } from './app.ts'
 import { ConfigError, loadConfig, type Config } from './config.ts'
 import { messageOf } from './core/errors.ts'
+import { isSecretName, secretParts } from './core/secrets.ts'
 import { createKeyRing, watchPath } from './keys.ts'
 import { createLogger } from './observe/log.ts'
 
@@ -15,7 +16,7 @@ export async function run (process: NodeJS.Process): Promise<void> {
   const readFile = (path: string): string => readFileSync(path, 'utf8')
   const config = configOf(process, readFile)
   if (!config) return
-  const log = createLogger({ level: config.logLevel, pretty: process.stdout.isTTY })
+  const log = createLogger({ level: config.logLevel, pretty: process.stdout.isTTY, secrets: secretsIn(config) })
   try {
     const keys = config.apiKeysFile === undefined ? undefined : createKeyRing({
       path: config.apiKeysFile, readFile, now: Date.now, watch: watchPath,
@@ -58,8 +59,15 @@ function startFault (error: unknown, { host, port }: Config): string {
   }
 }
 
+/** Whatever in the configuration nobody may read. */
+const secretsIn = ({ models, tools, tracing, providers }: Config): string[] => [
+  ...models.endpoints.flatMap(({ apiKey }) => apiKey ?? []), ...[...tools.mcp, ...tools.http].flatMap(({ secrets }) => secrets),
+  ...Object.values(tracing?.headers ?? {}).flatMap(secretParts),
+  ...Object.entries(providers.claudeCode?.env ?? {}).flatMap(([name, content]) => isSecretName(name) ? secretParts(content) : [])
+]
+
 const CALLERS: Record<Config['access'], string> = {
-  keys: 'API keys are needed', open: 'anyone may call it', loopback: 'only this machine may call it, without a key'
+  keys: 'an API key or a token is needed', open: 'anyone may call it', loopback: 'only this machine may call it, without a key'
 }
 
 function announce (log: Logger, config: Config, address: string): void {

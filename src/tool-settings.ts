@@ -1,4 +1,5 @@
 import { isObject, type Json } from './core/json.ts'
+import { isSecretName, secretParts } from './core/secrets.ts'
 import { below, given, MAX_TIMER_MS, type Settings } from './settings.ts'
 
 /** What the settings of tools are read from: their shape and their faults, and the variables they name. */
@@ -74,18 +75,22 @@ function readEnvironment (source: ToolSource, key: string, value: unknown, secre
   const passed = [...BASE_ENV, ...names].flatMap((name) => {
     const content = source.get(name)
     if (content === undefined && names.includes(name)) source.fault(key, `the variable ${name} is not set`)
-    if (content !== undefined && /TOKEN|KEY|SECRET|PASS|CREDENTIAL/i.test(name)) secrets.push(content)
+    if (content !== undefined && isSecretName(name)) secrets.push(...secretParts(content))
     return content === undefined ? [] : [[name, content] as const]
   })
   return { ...Object.fromEntries(passed), ...set }
 }
 
-/** Texts in which `${NAME}` stands for a variable, whose content is a secret from then on. */
-function readVariables (source: ToolSource, key: string, value: unknown, secrets: string[]): Record<string, string> {
+const VARIABLE = /\$\{([A-Za-z_]\w*)\}/g
+const VARIABLE_TEXT = /\$\{[A-Za-z_]\w*\}/
+
+/** Texts in which `${NAME}` stands for a variable, whose content is a secret from then on, as is any text with a name of a secret. */
+export function readVariables (source: ToolSource, key: string, value: unknown, secrets: string[]): Record<string, string> {
   const texts = Object.entries(source.map(key, value)).map(([name, text]) => {
     const at = below(key, name)
     if (typeof text !== 'string') return [name, source.fault(at, 'must be a text') ?? ''] as const
-    return [name, text.replaceAll(/\$\{([A-Za-z_]\w*)\}/g, (_, variable: string) => {
+    if (isSecretName(name)) secrets.push(...text.split(VARIABLE_TEXT).filter((part) => part === text || part.trim().length >= 8).flatMap(secretParts))
+    return [name, text.replaceAll(VARIABLE, (_, variable: string) => {
       const content = source.secret(variable)
       if (content === undefined) source.fault(at, `the variable ${variable} is not set`)
       else secrets.push(content)

@@ -67,12 +67,12 @@ test('.env.example holds the defaults, and with its comments taken off every lin
 test('every value can be set, and the configuration is frozen to its leaves', () => {
   const config = load({
     PORT: '0', HOST: '::1', DATABASE_URL: 'sqlite:///var/a b.db', MAX_RUNNING: '7', MAX_QUEUED: '0', MAX_WAIT_SECONDS: '0',
-    MAX_BODY_BYTES: '1024', MAX_DEPTH: '0', AGENTS_DIR: 'agents', RETENTION_DAYS: '1', SHUTDOWN_DELAY_MS: '0',
+    MAX_BODY_BYTES: '1024', MAX_DEPTH: '0', AGENTS_DIR: 'agents', RETENTION_DAYS: '1', RETENTION_RUNS: '5', SHUTDOWN_DELAY_MS: '0',
     SHUTDOWN_GRACE_MS: '1', LOG_LEVEL: 'silent', DEFAULT_MODEL: 'scripted/x/y'
   })
   expect(config).toMatchObject({
     port: 0, host: '::1', databasePath: '/var/a b.db', maxRunning: 7, maxQueued: 0, maxWaitSeconds: 0, maxBodyBytes: 1024,
-    maxDepth: 0, agentsDir: 'agents', retentionDays: 1, shutdownDelayMs: 0, shutdownGraceMs: 1, logLevel: 'silent',
+    maxDepth: 0, agentsDir: 'agents', retentionDays: 1, retentionRuns: 5, shutdownDelayMs: 0, shutdownGraceMs: 1, logLevel: 'silent',
     models: { default: 'scripted/x/y' }
   })
   expect(() => { (config.limits as { steps: number }).steps = 1 }).toThrow(TypeError)
@@ -100,7 +100,7 @@ test('every bad value is named at once', () => {
     DEFAULT_MODEL: '"gpt" must be <endpoint>/<model>',
     HOST: '"0.0.0.0" is open to others without API keys: set API_KEYS_FILE, or ALLOW_UNAUTHENTICATED=true',
     'limits.steps': 'must be an integer of at least 1',
-    port: 'is not known; known here: models, persona, providers, limits, delegation, outbound, mcp, tools'
+    port: 'is not known; known here: auth, models, persona, providers, limits, delegation, outbound, mcp, tools'
   })
 })
 
@@ -225,7 +225,7 @@ test('bad entries of the file are named by their path', () => {
     'limits.timeoutMs': 'must be an integer from 1 to 2147483647',
     'limits.steps': 'must be an integer of at least 1',
     'limits.tokens': expect.stringMatching(/^is not known; known here: steps, /),
-    'providers.other': 'is not known; known here: spawn, fork',
+    'providers.other': 'is not known; known here: spawn, fork, claudeCode',
     providers: 'spawn and fork have the same name',
     'models.endpoints.scripted': 'the name "scripted" is taken',
     'models.endpoints.a/b': 'the name must be 1 to 64 letters, digits, "_", "." or "-"',

@@ -1,7 +1,9 @@
+import crypto from 'node:crypto'
 import { mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { stringify } from 'yaml'
 import { mintKey, runKeyCommand } from '../src/key.ts'
 import { createKeyRing, parseKeys, sha256, watchPath } from '../src/keys.ts'
@@ -61,6 +63,25 @@ test('8.1 a key is found by its hash, with everything its entry says', () => {
 test('what is no key is not found: another text, the hash itself, nothing, far too much', () => {
   const { keys } = ring([{ id: 'a', sha256: hash('key-a'), tenant: 't' }])
   for (const text of ['key-A', 'key-a ', hash('key-a'), '', 'x'.repeat(1_000_000)]) expect(keys.find(text)).toBeUndefined()
+})
+
+test('8.1 a key is looked up by its digest and the digests are compared in constant time', () => {
+  const near = hash('key-a').replace(/.$/, (last) => last === '0' ? '1' : '0')
+  const { keys } = ring([{ id: 'near', sha256: near, tenant: 'x' }, { id: 'a', sha256: hash('key-a'), tenant: 't' }])
+  const compared: [number, number][] = []
+  const real = crypto.timingSafeEqual
+  const spy = vi.spyOn(crypto, 'timingSafeEqual').mockImplementation((a, b) => {
+    compared.push([a.byteLength, b.byteLength])
+    return real(a, b)
+  })
+  syncBuiltinESMExports()
+  onTestFinished(() => {
+    spy.mockRestore()
+    syncBuiltinESMExports()
+  })
+  expect([keys.find('key-a')?.id, keys.find('key-b')]).toEqual(['a', undefined])
+  // Whatever is sent, digests of the same length are compared once: what differs tells nothing of how far a guess was right.
+  expect(compared).toEqual([[32, 32], [32, 32]])
 })
 
 test('an expired key is not found, from its instant on', () => {

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { fakeClaudeFolder } from './support/fake-claude.ts'
 import { echo } from './support/fake-models.ts'
 import { startFakeModelServer } from './support/fake-model-server.ts'
 import { startService } from './support/service.ts'
@@ -9,22 +10,23 @@ import { startService } from './support/service.ts'
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
 const blocks = [...readme.matchAll(/^```sh\n([^]*?)^```$/gm)].map((match) => match[1] as string)
 /** Each line of a block that begins with a command is one command. */
-const commandsOf = (block: string): string[] => block.split(/^(?=curl )/m)
+const commandsOf = (block: string): string[] => block.split(/^(?=curl |claude )/m)
 const run = promisify(execFile)
 
-test('the README works as it stands: every shell line, against a fake OpenAI and a fake Anthropic server', async () => {
+test('the README works as it stands: every shell line, against a fake OpenAI and a fake Anthropic server, and a fake Claude Code', async () => {
   const models = await startFakeModelServer(onTestFinished, { answer: echo })
   const service = await startService(onTestFinished, {
     yaml: readFileSync(new URL('../examples/tools.yaml', import.meta.url), 'utf8'),
     env: { OPENAI_BASE_URL: models.openaiUrl, ANTHROPIC_BASE_URL: models.anthropicUrl, DEFAULT_MODEL: 'scripted/demo' }
   })
+  const env = { ...process.env, PATH: `${fakeClaudeFolder(onTestFinished)}:${process.env.PATH}` }
   const outputs: string[] = []
   for (const command of blocks.flatMap(commandsOf)) {
-    const { stdout } = await run('bash', ['-c', command.replaceAll('localhost:8080', service.url.replace('http://', ''))])
+    const { stdout } = await run('bash', ['-c', command.replaceAll('localhost:8080', service.url.replace('http://', ''))], { env })
     outputs.push(stdout)
   }
   const json = outputs.map((output) => output.startsWith('{') ? JSON.parse(output) : undefined)
-  const [hello, waiting, , tool, relayed, structured, , hanging, cancelled, deep, openai, anthropic, tools, events] = json
+  const [hello, waiting, , tool, relayed, structured, , hanging, cancelled, deep, openai, anthropic, tools, events, , ingested, claude] = json
   expect(hello).toMatchObject({ status: 'settled', result: { toolResult: { isError: false } } })
   expect(waiting).toMatchObject({ status: 'waiting', pendingToolCalls: [{ toolCallId: 'call_1', input: { path: 'notes.txt' } }] })
   expect(tool).toMatchObject({ toolResult: { content: [{ text: 'It says: buy milk.' }] } })
@@ -40,6 +42,8 @@ test('the README works as it stands: every shell line, against a fake OpenAI and
   expect(tools).toMatchObject({ result: { structured: { record: 'ADR 2', answers: 2 } } })
   expect(JSON.stringify(events)).toContain('transcript are kept as the texts they came as')
   expect(JSON.stringify(events)).toContain('Scripted answer to: Who relies on it?')
+  expect(ingested).toEqual({ accepted: expect.any(Number) })
+  expect(claude).toMatchObject({ status: 'settled', stopReason: 'completed', children: [{ status: 'settled', stopReason: 'completed' }] })
   expect(models.requests).toHaveLength(2)
   for (const { body } of models.requests) expect(body).not.toContain('find untested functions')
 })

@@ -8,16 +8,19 @@ export interface SnapshotPart { kind: DeltaKind, toolCallId?: string, text: stri
 /** Stands for every delta up to and including `index`; `-1` where none came yet. */
 export interface Snapshot { step: number, attempt: number, index: number, parts: SnapshotPart[] }
 
-export interface DeltaPlace { step: number, attempt: number, index: number }
+/** `message`: which one of the feed, counted from 1. */
+export interface DeltaPlace { message: number, step: number, attempt: number, index: number }
 /** What a reader has not seen, and where it stands then. */
 export interface DeltaNews { snapshot?: Snapshot, deltas: readonly Delta[], place: DeltaPlace }
 
 /** Deltas kept singly; a reader further behind gets one snapshot. */
 const KEPT = 4096
 /** Of a reader that saw no message yet, but will see the next one from its start. */
-const BEFORE: DeltaPlace = { step: 0, attempt: 0, index: -1 }
+const BEFORE: DeltaPlace = { message: 0, step: 0, attempt: 0, index: -1 }
 
 export class DeltaFeed {
+  #message = 0
+  #after = -1
   #step = 0
   #attempt = 0
   #next = 0
@@ -30,8 +33,10 @@ export class DeltaFeed {
   /** Those who are told at the next change. */
   #due = new Set<() => void>()
 
-  /** A model call begins: what an earlier attempt wrote is void. */
-  begin (step: number, attempt: number): void {
+  /** A model call begins: what an earlier attempt wrote is void. `after`: the place in the log of what came before it. */
+  begin (step: number, attempt: number, after = -1): void {
+    this.#message++
+    this.#after = after
     this.#step = step
     this.#attempt = attempt
     this.#next = 0
@@ -73,7 +78,7 @@ export class DeltaFeed {
     if (!this.#open) return undefined
     if (place !== undefined && this.#next - this.#seenBy(place) <= this.#recent.length) return this.#follow(place, limit)
     const here = this.#here()
-    return { snapshot: { ...here, parts: this.#parts.map((part) => ({ ...part })) }, deltas: [], place: here }
+    return { snapshot: this.#snapshot(here.index, this.#parts.map((part) => ({ ...part }))), deltas: [], place: here }
   }
 
   /** The rest of a message that has ended, for a reader that followed it; `undefined` where that is more than `limit` deltas. */
@@ -83,6 +88,8 @@ export class DeltaFeed {
     return left > 0 && left <= Math.min(limit, this.#recent.length) ? this.#follow(place, limit) : undefined
   }
 
+  /** Where in the log the last event before the message stands. */
+  get after (): number { return this.#after }
   get watchers (): number { return this.#wakes.size }
 
   /** Watches: told at each piece and each attempt, or with `once` at the next one alone until it asks `again`. */
@@ -101,8 +108,9 @@ export class DeltaFeed {
   /** Asks to be told of what comes after this moment. */
   again (wake: () => void): void { if (this.#wakes.has(wake)) this.#due.add(wake) }
 
-  #here (): DeltaPlace { return { step: this.#step, attempt: this.#attempt, index: this.#next - 1 } }
-  #isAt ({ step, attempt }: DeltaPlace): boolean { return step === this.#step && attempt === this.#attempt }
+  #here (): DeltaPlace { return { message: this.#message, step: this.#step, attempt: this.#attempt, index: this.#next - 1 } }
+  /** Its step and attempt do not tell: those of a later turn are counted anew. */
+  #isAt ({ message }: DeltaPlace): boolean { return message === this.#message }
   /** How many deltas of this message a reader has. */
   #seenBy (place: DeltaPlace): number { return this.#isAt(place) ? place.index + 1 : 0 }
 
@@ -113,8 +121,10 @@ export class DeltaFeed {
     const first = from - (this.#next - this.#recent.length)
     const deltas = this.#recent.slice(first, first + limit)
     const news = { deltas, place: { ...this.#here(), index: from + deltas.length - 1 } }
-    return same ? news : { snapshot: { ...this.#here(), index: -1, parts: [] }, ...news }
+    return same ? news : { snapshot: this.#snapshot(-1, []), ...news }
   }
+
+  #snapshot (index: number, parts: SnapshotPart[]): Snapshot { return { step: this.#step, attempt: this.#attempt, index, parts } }
 
   #clear (): void {
     this.#parts = []

@@ -5,7 +5,7 @@ import type { Outcome, OutcomeCode } from './events.ts'
  * http-api.md §5.5); a host relays it verbatim as `Error: <text>`. Codes whose text depends on the case take it as `detail`.
  */
 const TEXTS = {
-  INVALID_REQUEST: (c: { detail: string, errors?: { pointer: string, detail: string }[] }) => c.detail,
+  INVALID_REQUEST: (c: { detail: string, errors?: { pointer: string, detail: string }[], status?: number }) => c.detail,
   UNAUTHENTICATED: (c: { detail: string }) => c.detail,
   FORBIDDEN: (c: { detail: string }) => c.detail,
   MODEL_FORBIDDEN: (c: { model: string }) => `model "${c.model}" is not allowed for this key`,
@@ -23,7 +23,8 @@ const TEXTS = {
   SESSION_CONFLICT: (c: { detail: string, length?: number }) => c.detail,
   FRAME_GAP: (c: { expected: number }) => `frames are missing: expected line ${c.expected}`,
   CURSOR_EXPIRED: (_: object) => 'events after this cursor are no longer kept',
-  PAYLOAD_TOO_LARGE: (c: { limit: number }) => `the request body is larger than ${c.limit} bytes`,
+  PAYLOAD_TOO_LARGE: (c: { limit: number, line?: number }) =>
+    c.line === undefined ? `the request body is larger than ${c.limit} bytes` : `line ${c.line} is longer than ${c.limit} bytes`,
   UNSUPPORTED_MEDIA_TYPE: (c: { detail: string }) => c.detail,
   DEPTH_INVALID: (_: object) => 'agent subagentDepth must be a non-negative safe integer',
   DEPTH_RANGE: (_: object) => 'subagent child depth exceeds the safe-integer range',
@@ -46,6 +47,7 @@ const TEXTS = {
   OVERLOADED: (_: { retryAfter: number }) => 'the queue of runs is full',
   SHUTTING_DOWN: (_: { retryAfter: number }) => 'the service is shutting down',
   STORE_UNAVAILABLE: (_: { retryAfter: number }) => 'the store is unavailable',
+  AUTH_UNAVAILABLE: (_: { retryAfter: number }) => 'the token cannot be checked now: the keys of its issuer cannot be had',
   INTERNAL: (_: object) => 'internal error'
 } as const
 

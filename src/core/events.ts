@@ -28,6 +28,8 @@ export interface Usage {
   outputTokens: number
   reasoningTokens: number
   steps: number
+  /** In US dollars, where the upstream tells it: an external CLI's for its whole session. */
+  cost?: number
 }
 
 export type ModelStop = 'end' | 'tool-calls' | 'max-tokens' | 'refusal' | 'aborted' | 'error'
@@ -122,12 +124,14 @@ export const noUsage = (): Usage =>
   ({ inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0, steps: 0 })
 
 export function addUsage (a: Usage, b: Usage): Usage {
+  const cost = a.cost === undefined ? b.cost : a.cost + (b.cost ?? 0)
   return {
     inputTokens: a.inputTokens + b.inputTokens,
     cachedInputTokens: a.cachedInputTokens + b.cachedInputTokens,
     cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
     outputTokens: a.outputTokens + b.outputTokens,
     reasoningTokens: a.reasoningTokens + b.reasoningTokens,
-    steps: a.steps + b.steps
+    steps: a.steps + b.steps,
+    ...(cost === undefined ? {} : { cost })
   }
 }

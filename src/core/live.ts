@@ -27,6 +27,18 @@ export interface RunProjection {
   patch (changes: RunPatch): void
 }
 
+/** Takes the output of a CLI that its host runs (claude-code.md, ingest). */
+export interface FrameIntake {
+  /** A way in for lines from number `from` on. Rejects with `FRAME_GAP` where some are missing before it. */
+  open (from: number): Promise<FrameSink>
+}
+export interface FrameSink {
+  /** Takes a piece of NDJSON. Resolves when more may come; rejects with a `Refusal`: what was accepted before it stays. */
+  push (piece: Uint8Array): Promise<void>
+  /** The body came to its end. `last`: so did the CLI's output. Resolves with how many lines are durable. */
+  end (last: boolean): Promise<number>
+}
+
 export interface HostAnswer { toolCallId: string, content: Block[], isError: boolean }
 
 /** Calls that wait for the host (http-api.md §7). */
@@ -45,6 +57,11 @@ export interface LiveRun {
   readonly log: SessionLog
   readonly deltas: DeltaFeed
   readonly hostCalls: HostCalls
+  /** Its work is not done here: it was only seen in an external chat, or is ingested from one. */
+  readonly observed?: boolean
+  readonly frames?: FrameIntake
+  /** A settled run under it is about to be deleted: once this resolves, nothing goes on with it any more. */
+  forget? (id: string): Promise<unknown>
   /** Resolves once the turn is under way: what a restart left waiting for the host waits again. */
   readonly underway: Promise<unknown>
   /** Resolves when the run has settled, or was suspended with the process. */
@@ -55,6 +72,8 @@ export interface LiveRun {
   abort (reason: CancelReason | SuspendReason): void
   /** Takes a message into the open turn; throws `RUN_SETTLED` once no step follows (http-api.md 7.3). Answers its id. */
   accept (content: Block[], from: 'host' | 'child'): string
+  /** As `accept`, and interrupts the open turn first. Absent: this kind of run has no interrupt. */
+  acceptNow? (content: Block[]): string
   /** Logs what became of a child, while the run's turn can still hold it. */
   note (event: Extract<NewEvent, { type: 'subagent/start' | 'subagent/end' }>): void
   /** Told at each change of status, once it is durable. */

@@ -1,10 +1,14 @@
 import type { EventMap, EventType, NewEvent, SessionEvent, SessionHeader } from './events.ts'
+import { at } from './fault-point.ts'
 import { plainJsonFault } from './json.ts'
 import { completedLength, completedTurns } from './prefix.ts'
 
 /** Writes events durably, in the order of the calls. Rejects when the store is lost; then nothing after it was written. */
 export type Commit = (events: readonly SessionEvent[]) => Promise<void>
 export type LogObserver = (events: readonly SessionEvent[]) => void
+
+/** Events that are not in memory: how many, how many of them stand in completed turns, and how many turns those are. */
+export interface StoredEvents { length: number, completedLength: number, turns: number }
 
 export interface SessionLogOptions {
   header: SessionHeader
@@ -14,6 +18,10 @@ export interface SessionLogOptions {
   laterSeed?: { length: number, turns: number }
   /** Own events that the store holds already, after the seed. */
   own?: SessionEvent[]
+  /** Own events before those, in the store alone. */
+  stored?: StoredEvents
+  /** About so many committed own events stay in memory; absent: all. For a log that no model reads. */
+  keep?: number
   commit: Commit
   now: () => number
   /** Told when an observer threw; the append it watched stands. */
@@ -35,8 +43,10 @@ export class SessionLog implements Iterable<SessionEvent> {
   #pending: SessionEvent[] = []
   #durable: Promise<void> = Promise.resolve()
   #lost = false
-  /** How many own events are in the store. */
+  /** How many of the own events in memory are in the store, too. */
   #committed: number
+  /** Own events before those in memory. */
+  #stored: StoredEvents
 
   constructor (options: SessionLogOptions) {
     this.header = options.header
@@ -45,11 +55,15 @@ export class SessionLog implements Iterable<SessionEvent> {
     this.#seedTurns = options.laterSeed?.turns ?? completedTurns(options.seed ?? [])
     this.#own = options.own ?? []
     this.#committed = this.#own.length
+    this.#stored = options.stored ?? { length: 0, completedLength: 0, turns: 0 }
     this.#options = options
   }
 
+  /** Those in memory: all of them, unless the log keeps only its end. */
   get own (): readonly SessionEvent[] { return this.#own }
-  get length (): number { return this.seedLength + this.#own.length }
+  get length (): number { return this.#first + this.#own.length }
+  /** Place of the first own event in memory. */
+  get #first (): number { return this.seedLength + this.#stored.length }
   get seed (): readonly SessionEvent[] {
     if (!this.#seed) throw new Error('the seed of this log is not attached yet')
     return this.#seed
@@ -57,11 +71,13 @@ export class SessionLog implements Iterable<SessionEvent> {
 
   get completedLength (): number {
     const own = completedLength(this.#own)
-    return own > 0 ? this.seedLength + own : this.#seed ? completedLength(this.#seed) : this.seedLength
+    if (own > 0) return this.#first + own
+    if (this.#stored.completedLength > 0) return this.seedLength + this.#stored.completedLength
+    return this.#seed ? completedLength(this.#seed) : this.seedLength
   }
 
   get completedTurns (): number {
-    return completedTurns(this.#own) || this.#seedTurns
+    return completedTurns(this.#own) || this.#stored.turns || this.#seedTurns
   }
 
   /** Brings the inherited events, once; their number was given before. */
@@ -71,6 +87,7 @@ export class SessionLog implements Iterable<SessionEvent> {
   }
 
   * [Symbol.iterator] (): IterableIterator<SessionEvent> {
+    if (this.#stored.length > 0) throw new Error('the beginning of this log is not in memory')
     yield * this.seed
     yield * this.#own
   }
@@ -93,9 +110,9 @@ export class SessionLog implements Iterable<SessionEvent> {
   /** Resolves once everything appended so far is committed; rejects when it cannot be. */
   durable (): Promise<void> { return this.#durable }
 
-  /** Own events from `seq` on that are in the store, at most `limit`; `undefined` where some of them would be the seed's. */
+  /** Own events from `seq` on that are in the store, at most `limit`; `undefined` where some of them are not in memory, or the seed's. */
   committedFrom (seq: number, limit: number): SessionEvent[] | undefined {
-    const from = seq - this.seedLength
+    const from = seq - this.#first
     return from < 0 ? undefined : this.#own.slice(from, Math.min(this.#committed, from + limit))
   }
 
@@ -117,9 +134,23 @@ export class SessionLog implements Iterable<SessionEvent> {
       if (this.#lost) return before
       await Promise.all([before, this.#options.commit(events)])
       this.#committed += events.length
+      at('events/durable')
       this.#tell(events)
+      this.#forget()
     })
     this.#durable.catch(() => { this.#lost = true })
+  }
+
+  #forget (): void {
+    const { keep } = this.#options
+    if (keep === undefined || this.#committed <= 2 * keep) return
+    const gone = this.#own.splice(0, this.#committed - keep)
+    this.#committed = keep
+    const { length, completedLength: completed, turns } = this.#stored
+    const more = completedLength(gone)
+    this.#stored = {
+      length: length + gone.length, completedLength: more > 0 ? length + more : completed, turns: completedTurns(gone) || turns
+    }
   }
 
   #tell (events: readonly SessionEvent[]): void {

@@ -6,6 +6,7 @@ import type { IdempotencyRecord, StoredSeed } from './store.ts'
 import type { ModelKind } from './model.ts'
 
 export type Capability = 'outputSchema' | 'depthLimit' | 'toolFilter' | 'persona'
+export type Availability = { available: true } | { available: false, reason: string }
 export type Capabilities = Record<Capability, boolean>
 
 /** Turns a child inherits, by reference or as a host's transcript. `events` is the length, `turns` the completed turns. */
@@ -56,12 +57,17 @@ export interface SubagentRequest {
     metadata: Record<string, string>
     notices: string[]
     delegation?: Delegation
+    /** For a provider that is external. */
+    external?: ExternalStart
     allowedModels?: string[]
     idempotency?: Omit<IdempotencyRecord, 'subject'>
     /** Full names the caller may use; absent: all. Throws `MODEL_FORBIDDEN`. */
     allowModel?: (model: string) => void
   }
 }
+
+/** `ingest`: the host runs the CLI itself, and posts its output. `keepOpen`: the run takes messages after its first turn. */
+export interface ExternalStart { ingest?: boolean, keepOpen?: boolean }
 
 /** A later run on the session of a settled one (http-api.md 7.3). */
 export interface FollowUp {
@@ -87,6 +93,10 @@ export interface Provider {
   readonly name: string
   readonly capabilities: Capabilities
   readonly inheritsParentContext: boolean
+  /** Its children are another program's, run here or elsewhere. */
+  readonly external?: true
+  /** Whether a start can be executed here now, and why not. Absent: always. */
+  availability? (): Availability
   start (request: SubagentRequest): Promise<SubagentRun>
   /** Goes on with a settled run's session in a new run. Absent: this provider's sessions end with their run. */
   followUp? (request: FollowUp): Promise<SubagentRun>

@@ -45,7 +45,26 @@ export interface RunSpec {
   maxDepth?: number
   /** The call of its parent's delegation tool that made it. */
   delegation?: Delegation
+  /** Of a chat with an external CLI. */
+  external?: ExternalSpec
+  /** Where its host's trace stood when it started it; only where traces are on. */
+  trace?: TraceHeaders
 }
+/** How a chat with an external CLI comes in; `child`: a run that was only seen in one. */
+export interface ExternalSpec { way: 'ingest' | 'drive' | 'child', /** Stays open after its first turn. */ keepOpen?: true, cwd?: string, /** The CLI's session that it goes on with. */ resumes?: string, /** What the ids of the runs seen in it are made of. */ nonce?: string }
+/** What a run has to do with an external CLI. */
+export interface External {
+  /** The CLI's own id: of the session, or of the subagent within it. */
+  id?: string
+  /** How many lines of the CLI's output are in the journal; of an ingested chat alone. */
+  framesAccepted?: number
+  /** Children that somebody stopped, each with how many lines were in the journal then: it does not tell. */
+  stops?: readonly (readonly [lines: number, child: number])[]
+  /** The process of a driven chat, as it can be told from others after a restart. */
+  process?: { pid: number, startTime: string | null }
+}
+/** The headers of W3C Trace Context, verbatim. */
+export interface TraceHeaders { traceparent: string, tracestate?: string }
 export interface Delegation { toolCallId: string, background: boolean }
 
 export interface PendingToolCall { toolCallId: string, name: string, input: Json, deadline: number | null }
@@ -81,11 +100,12 @@ export interface RunRecord {
   pendingToolCalls: PendingToolCall[]
   metadata: Record<string, string>
   result: RunResult | null
+  external?: External
 }
 
 /** The columns that change while a run lives; always written in the transaction of the events they follow from. */
 export type RunPatch = Partial<Pick<RunRecord,
-  'status' | 'stopReason' | 'error' | 'startedAt' | 'settledAt' | 'expiresAt' | 'cancel' | 'usage' | 'pendingToolCalls' | 'result' | 'notices'>>
+  'status' | 'stopReason' | 'error' | 'startedAt' | 'settledAt' | 'expiresAt' | 'cancel' | 'usage' | 'pendingToolCalls' | 'result' | 'notices' | 'model' | 'external'>>
 
 /** A conversation that runs can fork: a host's own, kept here (http-api.md §1), or the one a run made. */
 export interface SessionRecord {

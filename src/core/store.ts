@@ -19,7 +19,21 @@ export interface Publication {
   /** The whole tree may hold at most so many runs, this one included. */
   treeRuns?: number
   idempotency?: Omit<IdempotencyRecord, 'subject'>
+  /** Seen in an external chat, not asked for: that its parent is cancelled does not refuse it. */
+  observed?: true
 }
+
+/** What came of an external chat at one time: the next lines of its journal, and all that they made of its runs. */
+export interface Observation {
+  tenant: string
+  /** The run whose journal it is. */
+  chat: string
+  /** Lines as they came, without their breaks; `from` is the first one's number, counted from 0. */
+  frames?: { from: number, lines: readonly string[] }
+  /** In order. */
+  writes: readonly ObservedWrite[]
+}
+export interface ObservedWrite { id: string, publication?: Publication, events: readonly SessionEvent[], patch?: RunPatch }
 
 export interface Append {
   segment: number
@@ -31,6 +45,10 @@ export interface Append {
 
 export interface NewSession extends SessionGrowth { header: SessionHeader, model: string | null, format: string | null, metadata: Record<string, string> }
 
+/** A piece of a log: at most so many events, and none after the one whose text brings it to so many characters. */
+export interface PageSize { limit: number, chars: number }
+/** `more`: there may be others after them. */
+export interface Page<T> { events: T[], more: boolean }
 export interface TreeEvent { runId: string, /** Place in the one order of the whole store. */ pos: number, event: SessionEvent }
 
 /**
@@ -56,6 +74,10 @@ export interface Store {
   durable (): Promise<void>
   /** Adds events at the end of a log and updates the run they belong to. */
   append (append: Append): Promise<void>
+  /** Writes all of it or nothing. Resolves with the places of the runs that it published. */
+  observe (observation: Observation): Promise<ReadonlyMap<string, { segment: number, firstSeq: number }>>
+  /** Lines of a chat's journal from number `from` on: about `limit`, for they are read as written; of long ones fewer; none at its end. */
+  readFrames (tenant: string, chat: string, from: number, limit: number): Promise<string[]>
   /** Updates a run without an event. */
   patchRun (tenant: string, id: string, patch: RunPatch): Promise<void>
 
@@ -76,8 +98,11 @@ export interface Store {
 
   /** Events [from, to) of a log, the seed included, in order; at most `limit`. */
   readEvents (segment: number, from: number, to?: number, limit?: number): Promise<SessionEvent[]>
+  /** Events from `from` on, for a reader who may take them slowly. */
+  readEventPage (segment: number, from: number, size: PageSize): Promise<Page<SessionEvent>>
   /** Events of the run and its descendants after `pos`, in the tree's one order; each run's own events only (from `firstSeq`). */
   readTree (tenant: string, runId: string, afterPos: number, limit: number): Promise<TreeEvent[]>
+  readTreePage (tenant: string, runId: string, afterPos: number, size: PageSize): Promise<Page<TreeEvent>>
 
   /** Keeps a host's session. Throws `SESSION_CONFLICT` when the id is taken. */
   createSession (session: NewSession, idempotency?: Omit<IdempotencyRecord, 'subject'>): Promise<SessionRecord>
@@ -91,8 +116,11 @@ export interface Store {
 
   findIdempotency (tenant: string, route: string, key: string): Promise<IdempotencyRecord | undefined>
 
-  /** Removes what expired before `now`, and log bytes nobody refers to, in small steps. Resolves with how many runs went. */
-  sweep (now: number): Promise<number>
+  /**
+   * Removes what expired by `now`, and log bytes nobody refers to, in small steps; the signal ends it after one. Resolves with how
+   * many runs went.
+   */
+  sweep (now: number, signal?: AbortSignal): Promise<number>
   /** Rejects when the store cannot take a write. */
   ping (): Promise<void>
   close (): Promise<void>

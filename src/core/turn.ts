@@ -14,6 +14,8 @@ export interface OpenCall {
   part: ToolCallPart
   started?: SessionEventOf<'tool/call'>
   result?: SessionEventOf<'tool/result'>
+  /** What its program called and has no result of. */
+  inside?: SessionEventOf<'tool/call'>[]
 }
 
 /** The open turn at the tail of a log; `undefined` when the log is balanced. Pure. */
@@ -45,13 +47,21 @@ function note (open: OpenTurn, event: SessionEvent): void {
     case 'tool/call': {
       const call = open.calls.find((c) => c.part.toolCallId === event.data.toolCallId && !c.started)
       if (call) call.started = event
+      const program = programOf(open, event)
+      if (program) program.inside = [...program.inside ?? [], event]
       return
     }
     case 'tool/result': {
       const call = open.calls.find((c) => c.part.toolCallId === event.data.toolCallId && !c.result)
       if (call) call.result = event
+      const program = programOf(open, event)
+      if (program?.inside) program.inside = program.inside.filter(({ data }) => data.toolCallId !== event.data.toolCallId)
       return
     }
     default:
   }
 }
+
+/** The `run_code` call whose program made a call. */
+const programOf = ({ calls }: OpenTurn, { data: { parent } }: SessionEventOf<'tool/call' | 'tool/result'>): OpenCall | undefined =>
+  parent === undefined ? undefined : calls.find(({ part }) => part.toolCallId === parent)

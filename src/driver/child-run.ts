@@ -1,10 +1,11 @@
 import { messageOf, outcome, refuse } from '../core/errors.ts'
 import { DeltaFeed } from '../core/deltas.ts'
 import type { Block, NewEvent, Outcome, RunResult, SessionEvent, SessionHeader } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
 import { SessionLog } from '../core/log.ts'
 import type { SubagentRun } from '../core/provider.ts'
-import type { RunRecord, RunSpec } from '../core/run.ts'
+import type { RunPatch, RunRecord, RunSpec } from '../core/run.ts'
 import { LimitReason } from '../loop/agent.ts'
 import { HostDesk } from '../loop/host-desk.ts'
 import { runTurn } from '../loop/turn.ts'
@@ -21,7 +22,7 @@ export interface ChildRunInit {
   record: RunRecord
   spec: RunSpec
   /** The agent; of a run that is taken up again, how to build it, or what the run settles with because none can be. */
-  setup: AgentSetup | ((signal: AbortSignal) => Promise<AgentSetup | { failed: Outcome }>)
+  setup: AgentSetup | ((signal: AbortSignal) => Promise<AgentSetup | { failed: Outcome | undefined }>)
   slot: ReservedSlot
   hooks: RunHooks
   header: SessionHeader
@@ -97,6 +98,7 @@ export class ChildRun implements LiveRun, SubagentRun {
     if (reason instanceof CancelReason) {
       const cancel = { at: this.#options.now(), reason: reason.reason, by: reason.by }
       this.log.append('run/cancel', cancel)
+      at('cancel/appended')
       this.projection.patch({ cancel })
     }
     this.#controller.abort(reason)
@@ -172,12 +174,15 @@ export class ChildRun implements LiveRun, SubagentRun {
     const { signal } = this.#controller
     const resume = own && this.#init.resumed ? resumeEvents(this.#own()) : undefined
     if (resume) this.log.appendAll(resume.events)
+    at('run/driven')
     if (resume?.cancelled) this.#controller.abort(resume.cancelled)
     if (this.#own().some((event) => event.type === 'turn/end')) return this.#read()
     const setup = typeof this.#init.setup === 'function' ? await this.#init.setup(signal) : this.#init.setup
     if ('failed' in setup) return this.#giveUp(setup.failed)
     if (resume?.settle) return this.#giveUp(resume.settle)
-    if (!slot.free && !waitsForHost(this.log.own)) await this.#acquireSlot(signal)
+    // What had a place before a restart is queued for one now.
+    if (!slot.ready && this.projection.record.status === 'running') this.#mark({ status: 'queued' })
+    if (!slot.free && !waitsForHost(this.log.own)) await slot.acquire(signal).catch((error: unknown) => { if (!signal.aborted) throw error })
     const unsent = !this.#own().some((event) => event.type === 'turn/start')
     if (unsent && signal.aborted) return this.#read()
     this.#regained()
@@ -192,13 +197,9 @@ export class ChildRun implements LiveRun, SubagentRun {
     return this.#read()
   }
 
-  async #acquireSlot (signal: AbortSignal): Promise<void> {
-    await this.#init.slot.acquire(signal).catch((error: unknown) => { if (!signal.aborted) throw error })
-  }
-
-  /** Ends the run with a failure from outside its turn: what the turn left open is closed first. */
-  #giveUp (failure: Outcome): RunResult {
-    this.log.appendAll(closeFailedTurn(this.log.own, failure))
+  /** Ends the run with a failure from outside its turn, or its cancellation: what the turn left open is closed first. */
+  #giveUp (failure: Outcome | undefined): RunResult {
+    if (!(this.#controller.signal.reason instanceof SuspendReason)) this.log.appendAll(closeFailedTurn(this.log.own, failure))
     return this.#read(failure)
   }
 
@@ -218,14 +219,14 @@ export class ChildRun implements LiveRun, SubagentRun {
     })
   }
 
-  #regained (): void { if (this.projection.record.status === 'queued') this.#running() }
+  #regained (): void { if (this.projection.record.status === 'queued') this.#mark({ status: 'running', startedAt: this.projection.record.startedAt ?? this.#options.now() }) }
 
-  #running (): void {
-    this.projection.patch({ status: 'running', startedAt: this.projection.record.startedAt ?? this.#options.now() })
+  #mark (changes: RunPatch): void {
+    this.projection.patch(changes)
     const patch = this.projection.take()
     if (!patch) return
     this.#options.store.patchRun(this.tenant, this.id, patch).then(() => this.#news.tell(), (error: unknown) => {
-      this.#options.onFault('a run could not be marked as running', error, { runId: this.id })
+      this.#options.onFault('a run\'s status could not be stored', error, { runId: this.id })
     })
   }
 
@@ -243,6 +244,7 @@ export class ChildRun implements LiveRun, SubagentRun {
     const settledAt = this.#options.now()
     this.log.append('run/settled', { runId: this.id, result })
     this.#told = true
+    at('settle/appended')
     this.projection.patch({
       status: 'settled', stopReason, error: error ?? null, usage, pendingToolCalls: [], result,
       settledAt, expiresAt: settledAt + this.#options.retentionMs
@@ -255,6 +257,7 @@ export class ChildRun implements LiveRun, SubagentRun {
       this.projection.patch({ ...open, status, pendingToolCalls })
       throw lost
     }
+    at('settle/durable')
     this.#release()
     this.#settled.resolve(result)
     this.#news.contain('what watches for settled runs threw', () => this.#options.onSettled?.(this))

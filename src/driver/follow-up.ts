@@ -1,4 +1,5 @@
 import { noUsage } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import type { FollowUp, SubagentRun } from '../core/provider.ts'
 import type { RunRecord, RunSpec } from '../core/run.ts'
 import { buildAgent, createHooks } from './agent.ts'
@@ -16,14 +17,16 @@ export async function continueRun (options: DriverOptions, { previous, spec, id,
     delete next.delegation
     const hooks = createHooks()
     const setup = await creation.step(() => buildAgent(options, next, hooks, signal))
-    const slot = await creation.step(() => options.reserve(false), (reserved) => reserved.release())
+    const slot = await creation.step(() => options.reserve(previous.tenant, false), (reserved) => reserved.release())
     const { store } = options
     const own = await creation.step(() => store.readEvents(previous.segment, previous.seed.events))
     const header = await creation.step(async () => (await store.getSession(previous.tenant, previous.sessionId))?.header ?? headerOf(previous, next))
     const record = laterRecord(options, previous, id, !slot.free)
     creation.check()
+    at('follow-up/begun')
     const place = await store.publish({ run: record, spec: next, header, after: previous.seed.events + own.length,
       ...(next.limits.treeRuns === undefined ? {} : { treeRuns: next.limits.treeRuns }), ...(idempotency ? { idempotency } : {}) })
+    at('follow-up/written')
     const run = new ChildRun(options, { record: { ...record, ...place }, spec: next, setup, slot, hooks, header, own })
     announce(options, run)
     creation.detach()

@@ -1,8 +1,10 @@
 import { asMaxDepth, childDepth } from '../core/depth.ts'
 import { isRefusal, outcome } from '../core/errors.ts'
 import type { Outcome } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import type { FollowUp, Seed, SubagentRequest, SubagentRun } from '../core/provider.ts'
 import type { RunRecord, RunSpec } from '../core/run.ts'
+import { LimitReason } from '../loop/agent.ts'
 import { buildAgent, createHooks, type AgentSetup } from './agent.ts'
 import { checkNotAborted, CreationTransaction } from './creation.ts'
 import { ChildRun } from './child-run.ts'
@@ -40,12 +42,14 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
         const spec = specOf(options, request, seed, { depth, ...(maxDepth === undefined ? {} : { maxDepth }) })
         const hooks = createHooks()
         const setup = await creation.step(() => buildAgent(options, spec, hooks, request.signal))
-        const slot = await creation.step(() => slotOf(options, spec, false), (reserved) => reserved.release())
+        const slot = await creation.step(() => slotOf(options, spec, request.service.tenant, false), (reserved) => reserved.release())
         const { store } = options
         const kept = await creation.step(() => keepSeed(store, seed, request.signal), (made) => dropSeed(store, seed, made))
         const { publication, record } = publicationOf(options, request, { id, provider, spec, setup, seed: kept, queued: !slot.free })
         creation.check()
+        at('publication/begun')
         const place = await store.publish(publication)
+        at('publication/written')
         const run = new ChildRun(options, { record: { ...record, ...place }, spec, setup, slot, hooks, header: publication.header })
         announce(options, run)
         creation.detach()
@@ -59,12 +63,16 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
     continueInProcessRun: (request) => continueRun(options, request),
     async resumeInProcessRun (record, spec) {
       const { store } = options
+      at('resume/begun')
       const own = await store.readEvents(record.segment, record.seed.events)
       const header = (await store.getSession(record.tenant, record.sessionId))?.header ?? headerOf(record, spec)
       const captured = capturedValue(own.slice(record.firstSeq - record.seed.events))
       const hooks = { ...createHooks(), ...(captured ? { captured: captured.value } : {}) }
-      const setup = (signal: AbortSignal): ReturnType<typeof setupOf> => setupOf(options, record, buildAgent(options, spec, hooks, signal))
-      const run = new ChildRun(options, { record, spec, slot: slotOf(options, spec, true), hooks, header, own, resumed: true, setup })
+      const setup = async (signal: AbortSignal): ReturnType<typeof setupOf> => {
+        await options.catchUp?.(run)
+        return await setupOf(options, record, buildAgent(options, spec, hooks, signal), signal)
+      }
+      const run: ChildRun = new ChildRun(options, { record, spec, slot: slotOf(options, spec, record.tenant, true), hooks, header, own, resumed: true, setup })
       announce(options, run)
       run.begin(undefined)
       return run
@@ -73,19 +81,23 @@ export function createInProcessDriver (options: DriverOptions): InProcessDriver 
 }
 
 /** A child of a delegation tool runs in its parent's slot (driver.md §11). */
-const slotOf = (options: DriverOptions, spec: RunSpec, resumed: boolean): ReservedSlot =>
-  spec.delegation ? PARENTS_SLOT : options.reserve(resumed)
+const slotOf = (options: DriverOptions, spec: RunSpec, tenant: string, resumed: boolean): ReservedSlot =>
+  spec.delegation ? PARENTS_SLOT : options.reserve(tenant, resumed)
 
 const PARENTS_SLOT: ReservedSlot = { free: true, ready: true, release () {}, acquire: () => Promise.resolve() }
 
 const lower = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined ? b : b === undefined ? a : Math.min(a, b)
 
-/** A child that cannot be built after its publication settles as `SETUP_FAILED` (driver.md §4.4). */
-async function setupOf ({ onFault }: DriverOptions, { id }: RunRecord, built: Promise<AgentSetup>): Promise<AgentSetup | { failed: Outcome }> {
+/** A child that cannot be built after its publication settles as `SETUP_FAILED` (driver.md §4.4); one that is stopped meanwhile has not failed. */
+async function setupOf (
+  { onFault }: DriverOptions, { id }: RunRecord, built: Promise<AgentSetup>, signal: AbortSignal
+): Promise<AgentSetup | { failed: Outcome | undefined }> {
   try {
     return await built
   } catch (error) {
+    const { reason }: { reason?: unknown } = signal
+    if (signal.aborted) return { failed: reason instanceof LimitReason ? outcome(reason.code, reason.message) : undefined }
     if (isRefusal(error)) return { failed: outcome('SETUP_FAILED', error.message) }
     onFault('the agent of a run could not be built again', error, { runId: id })
     return { failed: outcome('SETUP_FAILED', 'the agent could not be built') }

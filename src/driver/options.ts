@@ -1,3 +1,4 @@
+import { at } from '../core/fault-point.ts'
 import type { LiveRun } from '../core/live.ts'
 import type { Store } from '../core/store.ts'
 import type { Agent, Slot } from '../loop/agent.ts'
@@ -19,8 +20,8 @@ export interface DriverOptions extends AgentParts {
   random: () => number
   /** How long a settled run is kept. */
   retentionMs: number
-  /** A slot for a published run; reserved before publication so that a full queue refuses (http-api.md 8.3). */
-  reserve: (resumed: boolean) => ReservedSlot
+  /** A slot for a published run of a tenant; reserved before publication so that a full queue refuses (http-api.md 8.3). */
+  reserve: (tenant: string, resumed: boolean) => ReservedSlot
   /** Makes the run visible to this process' callers, and takes it away again. */
   announce: (run: LiveRun) => void
   retire: (run: LiveRun) => void
@@ -28,6 +29,8 @@ export interface DriverOptions extends AgentParts {
   onFault: (message: string, error: unknown, context: object) => void
   /** Ends the background children of a run whose turn ended, and waits for them (driver.md §11). */
   endChildren?: (run: LiveRun) => Promise<void>
+  /** Tells a run that is taken up again what became of its children meanwhile, before it goes on. */
+  catchUp?: (run: LiveRun) => Promise<void>
   onModelCall?: Agent['onModelCall']
   onSettled?: (run: LiveRun) => void
 }
@@ -36,6 +39,7 @@ export interface DriverOptions extends AgentParts {
 export function announce ({ announce, onFault }: DriverOptions, run: LiveRun): void {
   try {
     announce(run)
+    at('run/announced')
   } catch (error) {
     onFault('a run could not be announced', error, { runId: run.id })
   }

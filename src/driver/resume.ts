@@ -30,12 +30,12 @@ export function resumeEvents (own: readonly SessionEvent[]): Resumption {
 }
 
 /**
- * What closes the turn that a failure outside the loop left open: balanced as a repair would (2.7), and ended by the failure.
+ * What closes the turn that a failure outside the loop left open, or without one a cancellation: balanced as a repair would (2.7).
  * Pure; `[]` for a balanced log.
  */
-export const closeFailedTurn = (events: readonly SessionEvent[], failure: Outcome): NewEvent[] =>
+export const closeFailedTurn = (events: readonly SessionEvent[], failure: Outcome | undefined): NewEvent[] =>
   repair(events).map((event) => event.type === 'turn/end'
-    ? { type: 'turn/end', data: { turn: event.data.turn, reason: 'error', error: failure } }
+    ? { type: 'turn/end', data: { turn: event.data.turn, ...failure ? { reason: 'error', error: failure } : { reason: 'aborted' } } }
     : event)
 
 /**

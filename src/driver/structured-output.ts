@@ -1,5 +1,6 @@
 import { messageOf, refuse } from '../core/errors.ts'
 import { text, type SessionEvent, type SystemSection } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import type { Json, JsonObject } from '../core/json.ts'
 import { toolError, type CompileSchema, type Tool, type ToolOutcome } from '../core/tool.ts'
 import type { Execution, ToolScope } from '../loop/agent.ts'
@@ -44,6 +45,7 @@ export function createStructuredOutput (options: StructuredOutputOptions): Struc
       const value = staged.get(execution)
       if (!staged.delete(execution) || result.isError || value === undefined) return
       captured = true
+      at('structured/captured')
       options.onCapture(execution, value)
     },
     stopsTurn: () => captured

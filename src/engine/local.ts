@@ -1,3 +1,4 @@
+import { at } from '../core/fault-point.ts'
 import { SuspendReason, type LiveRun } from '../core/live.ts'
 import type { SubagentRun } from '../core/provider.ts'
 import type { RunRecord, RunSpec } from '../core/run.ts'
@@ -11,7 +12,7 @@ export interface LocalEngineOptions {
   liveRuns: () => LiveRun[]
   /** Starts that are not published yet; none comes after a drain began. */
   starts: () => UnderWay[]
-  resume: (record: RunRecord, spec: RunSpec) => Promise<SubagentRun>
+  resume: (record: RunRecord, spec: RunSpec) => Promise<SubagentRun | undefined>
   onFault: (message: string, error: unknown, context: object) => void
 }
 
@@ -41,6 +42,7 @@ export function createLocalEngine ({ store, liveRuns, starts, resume, onFault }:
         for (const run of runs) {
           left.add(run)
           run.abort(new SuspendReason())
+          at('run/suspended')
         }
       }
       const isQueued = (run: LiveRun): boolean => run.projection.record.status === 'queued'
@@ -53,7 +55,7 @@ export function createLocalEngine ({ store, liveRuns, starts, resume, onFault }:
       await startsOver(starts)
       suspend(queued())
       // What waits for its host cannot finish by itself, but its answers are taken until the rest is done.
-      const running = liveRuns().filter((run) => run.projection.record.status === 'running')
+      const running = liveRuns().filter((run) => run.projection.record.status === 'running' && !run.observed)
       await Promise.race([Promise.all(running.map((run) => run.stopped)), grace.over])
       grace.clear()
       suspend(liveRuns())

@@ -1,6 +1,12 @@
 import { refuse } from '../core/errors.ts'
+import { Places, type Waiting } from './places.ts'
 
-export interface SlotsOptions { running: number, queued: number }
+export interface SlotsOptions {
+  running: number
+  queued: number
+  /** Whether several tenants may come: then one of them has at most half of the places, and half of the queue. */
+  shared?: () => boolean
+}
 
 export interface Slot {
   /** Whether it was a place at once. */
@@ -16,101 +22,77 @@ export interface Slot {
 export interface Slots {
   readonly running: number
   readonly queued: number
-  /** Throws `OVERLOADED` when the queue is full; what a restart finds is always taken in. */
-  reserve (resumed: boolean): Slot
+  /**
+   * Throws `QUOTA_EXCEEDED` when the tenant has its share of the queue, `OVERLOADED` when the queue is full; what a restart finds
+   * is always taken in.
+   */
+  reserve (tenant: string, resumed: boolean): Slot
 }
 
-/** Places for runs that execute, and a bounded queue before them (http-api.md 8.3). First come, first served. */
-export function createSlots ({ running, queued }: SlotsOptions): Slots {
-  const places = new Places(running)
+/** Seconds after which a start that found no place in the queue may come again. */
+const RETRY_AFTER = 1
+
+/**
+ * Places for runs that execute, and a bounded queue before them (http-api.md 8.3): one run of each tenant in turn, of a tenant
+ * first come, first served.
+ */
+export function createSlots ({ running, queued, shared = () => false }: SlotsOptions): Slots {
+  const shareOf = (most: number): number => shared() ? Math.ceil(most / 2) : most
+  const places = new Places({ most: running, share: () => shareOf(running) })
   return {
     get running () { return places.taken },
     get queued () { return places.starts },
-    reserve (resumed) {
-      const free = places.take()
-      if (!free && !resumed && places.starts >= queued) throw refuse('OVERLOADED', { retryAfter: 1 })
-      return createSlot(places, free)
+    reserve (tenant, resumed) {
+      const free = places.take(tenant)
+      if (!free && !resumed) checkQueue(places, tenant, { queued, share: shareOf(queued) })
+      return createSlot(places, tenant, free)
     }
   }
 }
 
-/** Called when the place is there. */
-type Turn = () => void
-
-class Places {
-  readonly queue = new Set<Turn>()
-  readonly #most: number
-  taken = 0
-  /** Of those who wait, who has never had a place: a run that had one and gave it up fills no queue of starts. */
-  starts = 0
-
-  constructor (most: number) { this.#most = most }
-
-  get ready (): boolean { return this.taken < this.#most && this.queue.size === 0 }
-
-  /** A place at once, unless others wait for one. */
-  take (): boolean {
-    if (!this.ready) return false
-    this.taken++
-    return true
+function checkQueue (places: Places, tenant: string, { queued, share }: { queued: number, share: number }): void {
+  if (share < queued && places.startsOf(tenant) >= share) {
+    const detail = `${share} runs of this tenant are queued, its share of the queue`
+    throw refuse('QUOTA_EXCEEDED', { detail, retryAfter: RETRY_AFTER })
   }
-
-  wait (turn: Turn): void {
-    this.queue.add(turn)
-    this.#next()
-  }
-
-  giveBack (): void {
-    this.taken--
-    this.#next()
-  }
-
-  #next (): void {
-    for (const turn of this.queue) {
-      if (this.taken >= this.#most) return
-      this.queue.delete(turn)
-      this.taken++
-      turn()
-    }
-  }
+  if (places.starts >= queued) throw refuse('OVERLOADED', { retryAfter: RETRY_AFTER })
 }
 
-function createSlot (places: Places, free: boolean): Slot {
+function createSlot (places: Places, tenant: string, free: boolean): Slot {
   let holds = free
-  let turn: Turn | undefined
+  let waiting: Waiting | undefined
   let granted = Promise.withResolvers<undefined>()
   let isStart = !free
   const queue = (): void => {
     granted = Promise.withResolvers()
-    turn = () => {
-      holds = true
-      leave()
-      granted.resolve(undefined)
+    waiting = {
+      tenant,
+      isStart,
+      turn () {
+        holds = true
+        isStart = false
+        granted.resolve(undefined)
+      }
     }
-    if (isStart) places.starts++
-    places.wait(turn)
-  }
-  /** No longer among those who wait. */
-  const leave = (): void => {
-    if (turn && isStart) places.starts--
-    isStart = false
-    turn = undefined
+    places.wait(waiting)
+    if (holds) waiting = undefined
   }
   const release = (): void => {
-    if (turn) places.queue.delete(turn)
-    leave()
+    if (waiting) places.leave(waiting)
+    waiting = undefined
+    isStart = false
     if (!holds) return
     holds = false
-    places.giveBack()
+    places.giveBack(tenant)
   }
   if (!free) queue()
   return {
     free,
-    get ready () { return holds || places.ready },
+    get ready () { return holds || places.ready(tenant) },
     release,
     async acquire (signal) {
       if (holds) return
-      if (!turn) queue()
+      if (!waiting) queue()
       const aborted = Promise.withResolvers<never>()
       const onAbort = (): void => aborted.reject(signal.reason)
       signal.addEventListener('abort', onAbort)

@@ -1,4 +1,5 @@
 import type { SessionEventOf } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import type { Json } from '../core/json.ts'
 import { SuspendReason } from '../core/live.ts'
 import { interrupted } from '../core/repair.ts'
@@ -55,7 +56,7 @@ async function runCall (agent: Agent, call: OpenCall, signal: AbortSignal): Prom
   const { part: { toolCallId, name }, started } = call
   if (isSuspended(signal)) return
   const tool = agent.tools.find(name)
-  if (started && !(tool && (tool.idempotent || tool.executor === 'host'))) return agent.log.appendAll([interrupted(call)])
+  if (started && !(tool && (tool.idempotent || tool.executor === 'host'))) return agent.log.appendAll(interrupted(call))
   const isAsked = started !== undefined && tool?.executor === 'host'
   if (signal.aborted && !isAsked) return logResult(agent, toolCallId, name, abortedCall(started !== undefined))
   const verdict = judge(agent, call, tool)
@@ -84,12 +85,16 @@ async function callService (
   agent: Agent, tool: Tool, execution: Execution, started: boolean, signal: AbortSignal
 ): Promise<void> {
   if (!started) agent.log.append('tool/call', { ...execution, executor: 'service', idempotent: tool.idempotent })
+  at('call/appended')
   // What may not run twice must be known to have been started before it starts (driver.md 2.8).
   if (!tool.idempotent) await agent.log.durable()
+  at('tool/starting')
   const result = signal.aborted ? abortedCall(false) : await executeTool(agent, tool, execution, signal)
+  at('tool/ran')
   if (isSuspended(signal)) return
   agent.scope?.onResult(execution, result)
   logResult(agent, execution.toolCallId, execution.name, result)
+  at('result/appended')
 }
 
 async function callHost (
@@ -100,6 +105,7 @@ async function callHost (
     const due = deadline === null ? {} : { deadline }
     agent.log.append('tool/call', { ...execution, executor: 'host', idempotent: false, ...due })
   }
+  at('host-call/appended')
   await agent.host.wait({ ...execution, deadline }, signal)
 }
 

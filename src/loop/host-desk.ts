@@ -1,5 +1,6 @@
 import { isAnswered, sameAnswer } from '../core/answers.ts'
 import { refuse } from '../core/errors.ts'
+import { at } from '../core/fault-point.ts'
 import type { Json } from '../core/json.ts'
 import { SuspendReason, type HostAnswer, type HostCalls } from '../core/live.ts'
 import type { SessionLog } from '../core/log.ts'
@@ -50,6 +51,7 @@ export class HostDesk implements HostCalls {
       if (signal.aborted) onAbort()
       else signal.addEventListener('abort', onAbort)
       this.#options.onChange(this.pending())
+      at('host-call/waiting')
     })
   }
 
@@ -59,6 +61,7 @@ export class HostDesk implements HostCalls {
       if (!this.#isRepeat(answer, seen.get(answer.toolCallId))) seen.set(answer.toolCallId, answer)
     }
     for (const { toolCallId, content, isError } of seen.values()) this.#close(toolCallId, { content, isError })
+    at('answer/accepted')
   }
 
   /** Whether an answer says again what was answered before. Throws `TOOL_CALL_NOT_PENDING` for any that cannot be taken. */

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, outcome } from '../core/errors.ts'
+import { at } from '../core/fault-point.ts'
 import { foldMessages } from '../core/fold.ts'
 import type { AssistantPart, Outcome, SessionEvent } from '../core/events.ts'
 import type { ModelFailure, ModelReply, ModelRequest } from '../core/model.ts'
@@ -23,6 +24,9 @@ export async function askModel (agent: Agent, step: number, firstAttempt: number
     if (delayMs === undefined) return { failed: answer.failure.outcome, partial: answer.partial }
     const { code, message } = answer.failure.outcome
     agent.log.append('run/retry', { step, attempt, code, message, delayMs })
+    // What it wrote is void.
+    agent.deltas.end()
+    at('retry/appended')
     if (!await paused(delayMs, signal)) return { aborted: true, partial: '' }
   }
 }
@@ -32,16 +36,19 @@ type Call = { reply: ModelReply } | { failure: ModelFailure, partial: string, de
 async function callModel (agent: Agent, step: number, attempt: number, signal: AbortSignal): Promise<Call> {
   let partial = ''
   let deltas = false
-  agent.deltas.begin(step, attempt)
+  agent.deltas.begin(step, attempt, agent.log.length - 1)
+  at('model/asking')
   try {
     for await (const event of agent.model.stream(requestOf(agent), signal)) {
       switch (event.type) {
         case 'delta':
+          if (!deltas) at('reply/begun')
           deltas = true
           if (event.kind === 'text') partial += event.text
           agent.deltas.push(event.kind, event.text, event.toolCallId)
           break
         case 'reply':
+          at('reply/complete')
           return signal.aborted ? { aborted: true, partial } : { reply: withUniqueCalls(agent, event.reply) }
         case 'failure':
           return signal.aborted ? { aborted: true, partial } : { failure: event.failure, partial, deltas }

@@ -1,3 +1,4 @@
+import { at } from '../core/fault-point.ts'
 import type { Json } from '../core/json.ts'
 import { toolError, type Tool, type ToolContext, type ToolOutcome } from '../core/tool.ts'
 import type { Agent, Execution } from './agent.ts'
@@ -22,7 +23,9 @@ async function runCall (agent: Agent, { toolCallId, name, input, signal, parent 
   if (tool.executor === 'host') return await askHost(agent, execution, parent.toolCallId, signal)
   agent.log.append('tool/call', { ...execution, executor: 'service', idempotent: tool.idempotent, parent: parent.toolCallId })
   if (!tool.idempotent) await agent.log.durable()
+  at('sub-call/starting')
   const result = await executeTool(agent, tool, execution, signal, parent.execution)
+  at('sub-call/ran')
   const { content, isError, structured } = result
   agent.log.append('tool/result', {
     toolCallId, name, content, isError, ...(structured === undefined ? {} : { structured }), parent: parent.toolCallId

@@ -1,5 +1,6 @@
 import { outcome } from '../core/errors.ts'
 import { noUsage, type Block, type EventMap, type Outcome, type SessionEvent, type TurnEndReason, type Usage } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import { canonicalJson } from '../core/json.ts'
 import { SuspendReason } from '../core/live.ts'
 import { queuedMessages } from '../core/messages.ts'
@@ -33,7 +34,9 @@ export async function runTurn (agent: Agent, { origin, content }: Opening, signa
     if (open?.step) log.append('step/end', { turn, step: open.step.step })
     // Looked at in the tick in which the turn ends: a message is answered, or refused, never lost.
     if (end.reason === 'completed' && isSteered(agent) && !await reachedLimit(agent, log.own.slice(agent.ownFrom))) continue
+    at('turn/ending')
     log.append('turn/end', { turn, ...end })
+    at('turn/ended')
     return end
   }
 }
@@ -76,8 +79,10 @@ async function nextStep (agent: Agent, open: OpenTurn, signal: AbortSignal, onUs
   // What an earlier run of the session accepted and ended without is not lost.
   for (const message of queuedMessages(log.own)) log.append('user/message', message)
   log.append('step/start', { turn: open.turn, step, attempt })
+  at('step/started')
   const answer = await askModel(agent, step, attempt, signal)
   const end = noteAnswer(agent, answer, signal)
+  at('reply/appended')
   agent.deltas.end()
   if ('reply' in answer) onUsage(usageOf(log.own.slice(agent.ownFrom)))
   return end

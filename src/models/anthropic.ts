@@ -43,6 +43,7 @@ export function createAnthropic (endpoint: Endpoint, link: Link, maxReplyBytes: 
       stream: (request, signal) => streamUpstream({
         model: id,
         endpoint: endpoint.name,
+        lingerMs: link.lingerMs,
         secrets,
         decoder: new AnthropicDecoder(request.messages, maxReplyBytes),
         send: async (upstream) => {

@@ -109,7 +109,8 @@ export function retryAfter (headers: Headers, now: number): number | undefined {
   const value = headers.get('retry-after')
   const seconds = amount(value)
   if (seconds !== undefined) return Math.round(seconds * 1000)
-  const at = value === null ? NaN : Date.parse(value)
+  // An HTTP date begins with its day; of other words JavaScript may make a date, too.
+  const at = value === null || !/^\s*(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /.test(value) ? NaN : Date.parse(value)
   return Number.isNaN(at) ? undefined : Math.max(0, at - now)
 }
 

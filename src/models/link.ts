@@ -20,11 +20,13 @@ export interface FetchTimeouts {
   headersMs: number
   /** Between two pieces of an answer: longer is a stall. */
   idleMs: number
+  /** From the end of a message to that of its stream, which some servers leave open. */
+  lingerMs: number
 }
-export const FETCH_TIMEOUTS: FetchTimeouts = { connectMs: 10_000, headersMs: 300_000, idleMs: 120_000 }
+export const FETCH_TIMEOUTS: FetchTimeouts = { connectMs: 10_000, headersMs: 300_000, idleMs: 120_000, lingerMs: 5_000 }
 
 export type Fetch = (url: string | URL | Request, init?: RequestInit) => Promise<Response>
-export interface Link { fetch: Fetch, close: () => Promise<void> }
+export interface Link { fetch: Fetch, lingerMs: number, close: () => Promise<void> }
 
 /** No more of an error's body is read. */
 const MAX_ERROR_BYTES = 64 * 1024
@@ -37,6 +39,7 @@ export function createLink (options: { timeouts: FetchTimeouts, maxAnswerBytes: 
   let opened: ReturnType<typeof openDispatcher> | undefined
   let closed = false
   return {
+    lingerMs: options.timeouts.lingerMs,
     fetch: async (url, init) => {
       if (closed) throw modelFault('cannot be called: the service is closing', false)
       opened ??= openDispatcher(options)
@@ -46,7 +49,7 @@ export function createLink (options: { timeouts: FetchTimeouts, maxAnswerBytes: 
         if (init?.signal?.aborted) throw error
         throw new UpstreamFault(thrownFault(error))
       }) as unknown as Response
-      if (response.ok) return response
+      if (response.ok) return bounded(response, options.maxAnswerBytes)
       const body = await errorText(response)
       throw new UpstreamFault(statusFault(response.status, response.headers, body, options.now()))
     },
@@ -67,6 +70,20 @@ async function openDispatcher ({ timeouts, maxAnswerBytes }: { timeouts: FetchTi
     allowH2: false
   })
   return { fetch, dispatcher }
+}
+
+/** A compressed answer counts as what it holds: a small one may hold a huge one. */
+function bounded (response: Response, most: number): Response {
+  if (!response.body || !response.headers.has('content-encoding')) return response
+  let bytes = 0
+  const counted = response.body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({
+    transform (chunk, controller) {
+      bytes += chunk.byteLength
+      if (bytes > most) throw modelFault('sent an answer that is too large', false)
+      controller.enqueue(chunk)
+    }
+  }))
+  return new Response(counted, { status: response.status, headers: response.headers })
 }
 
 /** What can be read of an error's body; a body that breaks off is as good as its beginning. */

@@ -43,6 +43,7 @@ export function createOpenAiChat (endpoint: Endpoint, link: Link, maxReplyBytes:
       stream: (request, signal) => streamUpstream({
         model: id,
         endpoint: endpoint.name,
+        lingerMs: link.lingerMs,
         secrets,
         decoder: new OpenAiChatDecoder(request.messages, maxReplyBytes),
         send: async (upstream) => {

@@ -9,6 +9,8 @@ export interface UpstreamCall {
   endpoint: string
   secrets: readonly string[]
   decoder: ReplyDecoder
+  /** How long the stream may stay open after the end of the message. */
+  lingerMs: number
   /** Sends the request. The events are those of a server-sent stream; they are read only if the answer is one. */
   send (signal: AbortSignal): Promise<{ response: Response, events: AsyncIterable<unknown> }>
 }
@@ -26,7 +28,7 @@ export async function * streamUpstream (call: UpstreamCall, signal: AbortSignal)
   try {
     const { response, events } = await call.send(upstream.signal)
     if (isEventStream(response)) {
-      for await (const event of events) {
+      for await (const event of untilOver(events, call, stop)) {
         call.decoder.take(event)
         for (const delta of call.decoder.parts.drain()) yield delta
       }
@@ -46,8 +48,32 @@ export async function * streamUpstream (call: UpstreamCall, signal: AbortSignal)
   }
 }
 
+/** The events to the end of the stream, which is closed where it stays open after that of the message. */
+async function * untilOver (events: AsyncIterable<unknown>, { decoder, lingerMs }: UpstreamCall,
+  close: () => void): AsyncGenerator<unknown, void, void> {
+  const over = Promise.withResolvers<{ done: true, value: undefined }>()
+  const iterator = events[Symbol.asyncIterator]()
+  let timer: NodeJS.Timeout | undefined
+  const end = (): void => {
+    over.resolve({ done: true, value: undefined })
+    close()
+  }
+  try {
+    for (;;) {
+      if (decoder.ended) timer ??= setTimeout(end, lingerMs)
+      const { done, value } = await (timer ? Promise.race([over.promise, iterator.next()]) : iterator.next())
+      if (done) return
+      yield value
+    }
+  } finally {
+    clearTimeout(timer)
+    void iterator.return?.().catch(() => {})
+  }
+}
+
 /** Whether the answer streams; a whole JSON answer will do. Throws an `UpstreamFault` for anything else. */
 function isEventStream (response: Response): boolean {
+  if (!response.body) throw modelFault('sent an empty answer', true)
   const type = response.headers.get('content-type')?.toLowerCase() ?? 'text/event-stream'
   if (type.startsWith('text/event-stream')) return true
   if (/^application\/([\w.-]+\+)?json\b/.test(type)) return false

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { pino, stdTimeFunctions } from 'pino'
 import type { DestinationStream, Level, Logger } from 'pino'
 import type PinoPretty from 'pino-pretty'
+import { createRedactor } from '../core/secrets.ts'
 
 export interface LogOptions {
   level: Level | 'silent'
@@ -9,10 +10,13 @@ export interface LogOptions {
   pretty: boolean
   /** Default: standard output. */
   destination?: DestinationStream
+  /** Taken out of every line, wherever they stand. */
+  secrets?: readonly string[]
 }
 
 /** A log in which no secret stands (quality.md): known fields are cut out, and what looks like a key or a token anywhere. */
-export function createLogger ({ level, pretty, destination }: LogOptions): Logger {
+export function createLogger ({ level, pretty, destination, secrets = [] }: LogOptions): Logger {
+  const redact = createRedactor(secrets.filter((secret) => secret.length >= MIN_SECRET && /[A-Za-z]/.test(secret)))
   return pino({
     level,
     base: null,
@@ -24,11 +28,13 @@ export function createLogger ({ level, pretty, destination }: LogOptions): Logge
       req: plainRequest,
       res: plainReply
     },
-    hooks: { streamWrite: withoutSecrets }
+    hooks: { streamWrite: (line) => withoutSecrets(redact(line)) }
   }, pretty ? prettyStream(destination) : destination ?? pino.destination({ dest: 1, sync: true }))
 }
 
 const REDACTED = '[redacted]'
+/** What is shorter, or a number, could be a part of the line's own JSON. */
+const MIN_SECRET = 8
 const SECRET_FIELDS = [
   'authorization', 'Authorization', 'cookie', 'apiKey', 'api_key', 'token', 'secret', 'password',
   '["x-api-key"]', '["set-cookie"]'

@@ -1,36 +1,38 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { StopReason, Usage } from '../core/events.ts'
-import type { RunStatus } from '../core/run.ts'
+import { Registry } from 'prom-client'
+import type { OutcomeCode, StopReason, Usage } from '../core/events.ts'
+import { bounded, makersIn, type Make } from './metric-makers.ts'
+import { processMetrics, saturationMetrics, type SaturationMetrics } from './saturation.ts'
 
-export interface Metrics {
+export interface Metrics extends SaturationMetrics {
   readonly contentType: string
   /** The exposition that Prometheus reads. */
   text (): Promise<string>
 
   runStarted (provider: string): void
-  runSettled (run: { provider: string, stopReason: StopReason, seconds: number, model: string, usage: Usage }): void
-  /** `read` answers how many runs are in these states, each time the metrics are read. */
-  watchRuns (read: () => Record<Extract<RunStatus, 'running' | 'queued' | 'waiting'>, number>): void
+  /** `code`: why it failed, for `error` alone. */
+  runSettled (run: {
+    provider: string, stopReason: StopReason, code?: OutcomeCode | undefined, seconds: number, model: string, usage: Usage
+  }): void
 
-  /** `outcome`: `ok`, `aborted`, or the code it failed with. */
+  /** `outcome`: `ok`, or the code it failed with. */
   modelCall (call: { endpoint: string, outcome: string, seconds: number }): void
   modelRetry (endpoint: string, code: string): void
 
-  /** `route`: its pattern, not the path asked for. */
+  /** `route`: its pattern, not the path asked for; `unknown` where there is none. */
   httpRequest (request: { route: string, method: string, status: number, seconds: number }): void
-  commit (commit: { rows: number, seconds: number }): void
+
+  /** A write was handed to the store. Answers what to call once it is durable, or refused. */
+  storeWrite (operation: string): () => void
+  /** The store itself failed. */
+  storeFault (): void
 
   /** Ends what is measured between readings. */
   close (): void
 }
 
-const PREFIX = 'subagentd_'
-/** A label takes so many values; what comes later is `other`, since hosts name models. */
-const MAX_VALUES = 200
-const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const RUN_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600]
-const ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const TOKEN_KINDS = {
   input: 'inputTokens',
   cached: 'cachedInputTokens',
@@ -39,16 +41,18 @@ const TOKEN_KINDS = {
   reasoning: 'reasoningTokens'
 } as const
 
-/** Metrics in a registry of their own. */
+/** The four golden signals, in a registry of its own. Labels take closed sets of values, or a bounded number of them. */
 export function createMetrics (): Metrics {
   const registry = new Registry()
-  const make = { counter: counterIn(registry), gauge: gaugeIn(registry), histogram: histogramIn(registry) }
-  const delay = measureProcess(make.gauge, make.counter)
+  const make = makersIn(registry)
+  const delay = processMetrics(make)
   return {
     contentType: registry.contentType,
     text: () => registry.metrics(),
     ...runMetrics(make),
     ...callMetrics(make),
+    ...storeMetrics(make),
+    ...saturationMetrics(make),
     close: () => {
       delay.disable()
       registry.clear()
@@ -56,100 +60,68 @@ export function createMetrics (): Metrics {
   }
 }
 
-interface Make {
-  counter: ReturnType<typeof counterIn>
-  gauge: ReturnType<typeof gaugeIn>
-  histogram: ReturnType<typeof histogramIn>
-}
-
-const options = <L extends string>(registry: Registry, name: string, help: string, labelNames: readonly L[]) =>
-  ({ name: PREFIX + name, help, labelNames, registers: [registry] })
-const counterIn = (registry: Registry) =>
-  <L extends string>(name: string, help: string, labels: readonly L[], collect?: (this: Counter<L>) => void) =>
-    new Counter<L>({ ...options(registry, name, help, labels), ...collect && { collect } })
-const gaugeIn = (registry: Registry) =>
-  <L extends string>(name: string, help: string, labels: readonly L[], collect?: (this: Gauge<L>) => void) =>
-    new Gauge<L>({ ...options(registry, name, help, labels), ...collect && { collect } })
-const histogramIn = (registry: Registry) =>
-  <L extends string>(name: string, help: string, labels: readonly L[], buckets: number[]) =>
-    new Histogram<L>({ ...options(registry, name, help, labels), buckets })
-
-function runMetrics ({ counter, gauge, histogram }: Make): Pick<Metrics, 'runStarted' | 'runSettled' | 'watchRuns'> {
+function runMetrics ({ counter, histogram }: Make): Pick<Metrics, 'runStarted' | 'runSettled'> {
   const model = bounded()
   const started = counter('runs_started_total', 'Runs published', ['provider'])
   const settled = counter('runs_settled_total', 'Runs settled', ['provider', 'stop_reason'])
+  const failed = counter('runs_failed_total', 'Runs settled as error, by code', ['provider', 'code'])
   const duration = histogram('run_duration_seconds', 'From publication to settlement', ['provider', 'stop_reason'], RUN_SECONDS)
   const tokens = counter('tokens_total', 'Tokens used by settled runs; input includes cached', ['kind', 'model'])
-  let read: Parameters<Metrics['watchRuns']>[0] | undefined
-  gauge('runs', 'Runs that are not settled', ['status'], function () {
-    for (const [status, count] of Object.entries(read?.() ?? {})) this.set({ status: status as 'running' }, count)
-  })
   return {
     runStarted: (provider) => { started.inc({ provider }) },
     runSettled: (run) => {
       const labels = { provider: run.provider, stop_reason: run.stopReason }
       settled.inc(labels)
+      if (run.code !== undefined) failed.inc({ provider: run.provider, code: run.code })
       duration.observe(labels, run.seconds)
       for (const [kind, field] of Object.entries(TOKEN_KINDS)) {
         if (run.usage[field] > 0) tokens.inc({ kind: kind as 'input', model: model(run.model) }, run.usage[field])
       }
-    },
-    watchRuns: (callback) => { read = callback }
+    }
   }
 }
 
-function callMetrics ({ counter, histogram }: Make): Pick<Metrics, 'modelCall' | 'modelRetry' | 'httpRequest' | 'commit'> {
+function callMetrics ({ counter, histogram }: Make): Pick<Metrics, 'modelCall' | 'modelRetry' | 'httpRequest'> {
   const calls = counter('model_calls_total', 'Model calls ended, by how', ['endpoint', 'outcome'])
   const callSeconds = histogram('model_call_duration_seconds', 'From request to end of answer', ['endpoint'], RUN_SECONDS)
   const retries = counter('model_retries_total', 'Model calls tried again', ['endpoint', 'code'])
-  const requests = histogram('http_request_duration_seconds', 'HTTP requests answered', ['route', 'method', 'status'], SECONDS)
-  const commitSeconds = histogram('store_commit_duration_seconds', 'Commits of the store', [], SECONDS)
-  const commitRows = histogram('store_commit_rows', 'Writes that shared a commit', [], ROWS)
+  const requests = counter('http_requests_total', 'HTTP requests answered', ['route', 'method', 'status'])
+  const seconds = histogram('http_request_duration_seconds', 'From request to the end of its answer; waits and streams included',
+    ['route', 'method', 'status'], SECONDS)
   return {
     modelCall: ({ endpoint, outcome, seconds }) => {
       calls.inc({ endpoint, outcome })
       callSeconds.observe({ endpoint }, seconds)
     },
     modelRetry: (endpoint, code) => { retries.inc({ endpoint, code }) },
-    httpRequest: ({ route, method, status, seconds }) => { requests.observe({ route, method, status }, seconds) },
-    commit: ({ rows, seconds }) => {
-      commitSeconds.observe(seconds)
-      commitRows.observe(rows)
+    httpRequest: (request) => {
+      const method = METHODS.has(request.method) ? request.method : 'other'
+      const route = request.route === 'unknown' ? 'other' : request.route
+      requests.inc({ route, method, status: request.status })
+      seconds.observe({ route, method, status: `${Math.floor(request.status / 100)}xx` }, request.seconds)
     }
   }
 }
 
-/** Read when asked for, without timers or observers of this library's own, which nothing could end. */
-function measureProcess (gauge: Make['gauge'], counter: Make['counter']): { disable (): void } {
-  const delay = monitorEventLoopDelay({ resolution: 10 })
-  delay.enable()
-  gauge('event_loop_delay_seconds', 'Delay of the event loop since the last reading', ['quantile'], function () {
-    const seconds = (ns: number): number => Number.isFinite(ns) ? ns / 1e9 : 0
-    this.set({ quantile: '0.5' }, seconds(delay.percentile(50)))
-    this.set({ quantile: '0.99' }, seconds(delay.percentile(99)))
-    this.set({ quantile: '1' }, seconds(delay.max))
-    delay.reset()
-  })
-  gauge('process_memory_bytes', 'Memory of the process', ['kind'], function () {
-    const { rss, heapUsed, external } = process.memoryUsage()
-    this.set({ kind: 'resident' }, rss)
-    this.set({ kind: 'heap_used' }, heapUsed)
-    this.set({ kind: 'external' }, external)
-  })
-  counter('process_cpu_seconds_total', 'CPU time of the process', [], function () {
-    const { user, system } = process.cpuUsage()
-    this.reset()
-    this.inc((user + system) / 1e6)
-  })
-  const started = Math.round(Date.now() / 1000 - process.uptime())
-  gauge('process_start_time_seconds', 'Start of the process, in Unix time', []).set(started)
-  return delay
-}
-
-function bounded (): (value: string) => string {
-  const known = new Set<string>()
-  return (value) => {
-    if (known.size < MAX_VALUES) known.add(value)
-    return known.has(value) ? value : 'other'
+function storeMetrics ({ counter, gauge, histogram }: Make): Pick<Metrics, 'storeWrite' | 'storeFault'> {
+  const seconds = histogram('store_write_duration_seconds', 'From the call to durable: queue, commit and flush',
+    ['operation'], SECONDS)
+  const pending = gauge('store_writes_pending', 'Writes that are not durable yet', [])
+  const faults = counter('store_faults_total', 'Failures of the store itself', [])
+  const lastFault = gauge('store_last_fault_time_seconds', 'Last failure of the store, in Unix time; 0: none', [])
+  pending.set(0)
+  return {
+    storeWrite (operation) {
+      const start = performance.now()
+      pending.inc()
+      return () => {
+        pending.dec()
+        seconds.observe({ operation }, (performance.now() - start) / 1000)
+      }
+    },
+    storeFault () {
+      faults.inc()
+      lastFault.set(Date.now() / 1000)
+    }
   }
 }

@@ -1,5 +1,6 @@
 import { isAnswered } from '../core/answers.ts'
 import { refuse } from '../core/errors.ts'
+import { at } from '../core/fault-point.ts'
 import type { LiveRun } from '../core/live.ts'
 import type { Caller, Key, RunView, ToolAnswer } from './api.ts'
 import { findRun, leftToNextStart, viewOf, type RunsContext } from './context.ts'
@@ -44,6 +45,7 @@ async function answer (context: RunsContext, caller: Caller, id: string, answers
   const idempotency = key && { tenant: caller.tenant, subject: id, ...key }
   const bound = idempotency && context.store.append({ segment: record.segment, events: [], idempotency })
   await Promise.all([live?.log.durable(), bound])
+  at('answer/durable')
 }
 
 /** After a restart the calls that wait are registered once the run's turn is under way. */

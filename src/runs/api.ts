@@ -1,7 +1,8 @@
 import type { Block, RunResult, ToolDefinition, Usage } from '../core/events.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { Capabilities } from '../core/provider.ts'
+import type { Capabilities, ExternalStart } from '../core/provider.ts'
 import type { Snapshot, Delta } from '../core/deltas.ts'
+import type { FrameSink } from '../core/live.ts'
 import type { ModelKind } from '../core/model.ts'
 import type { AgentOptions, CodeMode, RelayOptions, RunFilter, RunLimits, RunRecord, SessionRecord, ToolFilter } from '../core/run.ts'
 import type { ImportedTranscript, RawTranscript, TranscriptFormat } from '../core/transcript.ts'
@@ -42,6 +43,8 @@ export interface StartInput {
   limits: RunLimits
   relay: RelayOptions
   metadata: Record<string, string>
+  /** For an external provider alone. */
+  external?: ExternalStart
 }
 
 /** A run as a reader gets it: its row, and what is counted over its tree. */
@@ -95,15 +98,24 @@ export interface Runs {
    * Steers a run under way (`messageId`, durable), or goes on with a settled one's session in a new run (http-api.md 7.3). Rejects
    * with `RUN_SETTLED` or `SESSION_CONFLICT`.
    */
-  sendMessage (caller: Caller, id: string, input: { content: Block[], mode: 'steer' | 'follow-up' }, options: { signal: AbortSignal, key?: Key }): Promise<{ messageId: string, replayed: boolean } | { run: RunView, replayed: boolean }>
+  sendMessage (caller: Caller, id: string, input: { content: Block[], mode: 'steer' | 'follow-up' | 'interrupt' }, options: { signal: AbortSignal, key?: Key }): Promise<{ messageId: string, replayed: boolean } | { run: RunView, replayed: boolean }>
   /** Answers pending host calls, all or nothing. The same answers again change nothing; under the same key they are `replayed`. */
   answerTools (caller: Caller, id: string, answers: ToolAnswer[], idempotency?: Key): Promise<{ run: RunView, replayed: boolean }>
 
-  /** A page of the log after `after`. Waits up to `waitMs` for the first event. */
+  /**
+   * A way in for the output of an ingested chat from line `from` on. Rejects with `FRAME_GAP`, and with `UNSUPPORTED_CAPABILITY`
+   * for a run that takes none. `RUN_SETTLED`, unless the lines end where the run did: then nothing is new.
+   */
+  openFrames (caller: Caller, id: string, from: number): Promise<FrameSink>
+  /** Lines of a chat's journal from number `from` on, about `limit`. */
+  readFrames (caller: Caller, id: string, from: number, limit: number): Promise<string[]>
+
+  /** A page of the log after `after`. Waits up to `waitMs` for the first event. Throws `CURSOR_EXPIRED` where the run is no more. */
   eventPage (caller: Caller, id: string, options: { after?: string, tree: boolean, limit: number, waitMs: number, signal: AbortSignal }): Promise<EventPage>
   /**
    * The run's stream from `after` on. Resolves with `ended` when nothing can follow that cursor. Throws
-   * `INVALID_REQUEST` for a cursor of another stream. The iteration ends with `settled`, with the signal, or with shutdown.
+   * `INVALID_REQUEST` for a cursor of another stream. The iteration ends with `settled`, with the signal, or with shutdown; of a
+   * run that is no more, with the one `gap` that its own cursor gets.
    */
   stream (caller: Caller, id: string, options: { after?: string, tree: boolean, signal: AbortSignal }): Promise<{ ended: true } | { ended: false, items: AsyncIterable<StreamItem[]> }>
 

@@ -1,4 +1,5 @@
 import type { CancelledBy } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import { CancelReason, type LiveRun } from '../core/live.ts'
 import type { RunRecord } from '../core/run.ts'
 import type { Caller, RunView } from './api.ts'
@@ -13,7 +14,10 @@ export async function cancel (
 ): Promise<Cancelled> {
   if (await stopStart(context, caller, id, new CancelReason(by, reason))) return { starting: true }
   if (!context.registry.live(caller.tenant, id)) await findRun(context, caller, id)
-  await durable(abortTree(context, caller, id, reason, by).live)
+  const told = abortTree(context, caller, id, reason, by).live
+  at('cancel/accepted')
+  await durable(told)
+  at('cancel/durable')
   return { run: await viewOf(context, await cancelledRecord(context, caller, id)) }
 }
 
@@ -100,7 +104,13 @@ export async function dispose (context: RunsContext, caller: Caller, id: string)
   const gone = [id, ...below.map((record) => record.id)]
   const open = await Promise.all(gone.map((each) => store.getRun(tenant, each)))
   if (open.some((record) => record && record.status !== 'settled')) throw leftToNextStart(context)
+  await Promise.all(gone.map(async (each, i) => {
+    const parentId = open[i]?.parentRunId ?? null
+    if (parentId !== null) await registry.live(tenant, parentId)?.forget?.(each)
+  }))
+  at('dispose/stopped')
   await store.deleteRuns(tenant, gone.toReversed())
+  at('dispose/deleted')
 }
 
 /** Cancels every run under a session, those that are still starting included, and waits for them. */

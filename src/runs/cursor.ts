@@ -15,11 +15,17 @@ export function createCursors (runId: string, tree: boolean): (place: Place) => 
 
 /** Reads a cursor. Throws `INVALID_REQUEST` for one of another stream, or for none at all. */
 export function placeOf (runId: string, tree: boolean, cursor: string): Place {
-  const [, stream, at, end] = /^([ot][A-Za-z0-9_-]{8})\.([0-9a-z]{1,11})(\.?)$/.exec(cursor) ?? []
-  const own = cursorOf(runId, tree, { at: 0, end: false }).slice(0, 9)
-  if (stream === undefined || at === undefined || stream !== own) {
-    const detail = stream === undefined ? 'after is not a cursor of this service' : 'after is a cursor of another stream'
-    throw refuse('INVALID_REQUEST', { detail, errors: [{ pointer: '/after', detail }] })
-  }
-  return { at: parseInt(at, 36), end: end === '.' }
+  const place = readCursor(runId, tree, cursor)
+  if (place) return place
+  const detail = CURSOR.test(cursor) ? 'after is a cursor of another stream' : 'after is not a cursor of this service'
+  throw refuse('INVALID_REQUEST', { detail, errors: [{ pointer: '/after', detail }] })
 }
+
+/** As `placeOf`; `undefined` where it throws. */
+export function readCursor (runId: string, tree: boolean, cursor: string): Place | undefined {
+  const [, stream, at, end] = CURSOR.exec(cursor) ?? []
+  const own = cursorOf(runId, tree, { at: 0, end: false }).slice(0, 9)
+  return at === undefined || stream !== own ? undefined : { at: parseInt(at, 36), end: end === '.' }
+}
+
+const CURSOR = /^([ot][A-Za-z0-9_-]{8})\.([0-9a-z]{1,11})(\.?)$/

@@ -1,6 +1,7 @@
-import { createHash } from 'node:crypto'
 import { isRefusal } from '../core/errors.ts'
 import { text, type Block, type RunResult, type StopReason } from '../core/events.ts'
+import { derivedId } from '../core/ids.ts'
+import { at } from '../core/fault-point.ts'
 import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
 import type { RunRecord } from '../core/run.ts'
 import type { ToolContext } from '../core/tool.ts'
@@ -22,6 +23,8 @@ export interface Delegation {
   collect (id: string, call: ToolContext): Promise<RunResult>
   /** Ends the delegated children of a run whose turn ended, and waits for them. */
   endChildren (run: LiveRun): Promise<void>
+  /** Tells a run that is taken up again of its children that settled before it could be told. */
+  catchUp (run: LiveRun): Promise<void>
   /** Tells the parent of a child that settled, whichever process started it. */
   childSettled (child: LiveRun): void
 }
@@ -32,7 +35,8 @@ export function createDelegation (context: RunsContext): Delegation {
     async delegate ({ provider, prompt, label, agent, background, call }) {
       const { tenant, runId, toolCallId } = call
       const parent = liveParent(context, call)
-      const id = childIdOf(runId, toolCallId)
+      // One call makes one child, whichever process makes it.
+      const id = derivedId(runId, toolCallId)
       const controller = new AbortController()
       const unlink = follow(call.signal, background ? () => {} : (reason) => controller.abort(reason))
       const known = await store.getRun(tenant, id)
@@ -45,8 +49,10 @@ export function createDelegation (context: RunsContext): Delegation {
           ...(agent === undefined ? {} : { agent })
         }
         await startDelegated(context, caller, input, { signal: controller.signal, delegation: { toolCallId, background } })
-        parent.note({ type: 'subagent/start', data: { runId: id, toolCallId, label } })
+        at('child/published')
       }
+      noteStart(parent, { id, toolCallId, label })
+      if (known?.stopReason) tell(parent, { id, label, toolCallId, background, stopReason: known.stopReason })
       const result = settled(context, tenant, id, call.signal, background).finally(unlink)
       result.catch(() => {})
       return { id, result }
@@ -66,7 +72,16 @@ export function createDelegation (context: RunsContext): Delegation {
       }
       await Promise.all(children.map((child) => child.stopped))
     },
+    async catchUp (run) {
+      const children = run.log.own.flatMap((event) => event.type === 'subagent/start' ? [event.data.runId] : [])
+      for (const id of children.filter((child) => !isNoted(run, 'subagent/end', child))) {
+        const record = await store.getRun(run.tenant, id)
+        const delegation = record && (await store.getSpec(run.tenant, id))?.delegation
+        if (delegation && record.stopReason) tell(run, { id, label: record.label ?? '', ...delegation, stopReason: record.stopReason })
+      }
+    },
     childSettled ({ id, tenant, spec: { delegation }, projection: { record: { parentRunId, label, stopReason } } }) {
+      at('child/settled')
       const parent = parentRunId === null ? undefined : registry.live(tenant, parentRunId)
       if (parent && delegation && stopReason) tell(parent, { id, label: label ?? '', ...delegation, stopReason })
     }
@@ -77,12 +92,6 @@ function liveParent ({ registry }: RunsContext, { tenant, runId }: ToolContext):
   const parent = registry.live(tenant, runId)
   if (!parent) throw new Error(`run ${runId} is not live here`)
   return parent
-}
-
-/** One call makes one child, whichever process makes it: its id follows from the call. */
-function childIdOf (runId: string, toolCallId: string): string {
-  const hex = createHash('sha256').update(JSON.stringify([runId, toolCallId])).digest('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }
 
 /** Passes a parent's abort on to its child: its cancellation and its suspension as they are, a limit as a cancellation. */
@@ -133,8 +142,18 @@ async function nextChange ({ registry }: RunsContext, record: RunRecord, { live,
 
 interface News { id: string, label: string, toolCallId: string, background: boolean, stopReason: StopReason }
 
-/** Notes in the parent's log that a child settled, and tells its model of one in the background. */
+const isNoted = (parent: LiveRun, type: 'subagent/start' | 'subagent/end', id: string): boolean =>
+  parent.log.own.some((event) => event.type === type && event.data.runId === id)
+
+/** Notes in the parent's log that it has this child, once: a crash may have come between the child's publication and the note. */
+function noteStart (parent: LiveRun, { id, toolCallId, label }: Pick<News, 'id' | 'toolCallId' | 'label'>): void {
+  if (!isNoted(parent, 'subagent/start', id)) parent.note({ type: 'subagent/start', data: { runId: id, toolCallId, label } })
+}
+
+/** Notes in the parent's log that a child settled, and tells its model of one in the background; once, whoever tells it first. */
 function tell (parent: LiveRun, { id, label, toolCallId, background, stopReason }: News): void {
+  noteStart(parent, { id, toolCallId, label })
+  if (isNoted(parent, 'subagent/end', id)) return
   parent.note({ type: 'subagent/end', data: { runId: id, toolCallId, stopReason } })
   if (!background) return
   try {

@@ -1,6 +1,7 @@
 import type { SessionEvent, SessionEventOf } from '../core/events.ts'
 import type { LiveRun } from '../core/live.ts'
 import type { RunRecord } from '../core/run.ts'
+import type { Page, PageSize } from '../core/store.ts'
 import type { RunsContext } from './context.ts'
 import type { News } from './wake-up.ts'
 
@@ -16,8 +17,8 @@ export interface Source {
   readonly tree: boolean
   /** Where a reader without cursor begins. */
   readonly first: number
-  /** Events after a place, in order. */
-  read (after: number, limit: number): Promise<Read[]>
+  /** Events after a place, in order; `more`: there may be others after them. */
+  read (after: number, size: PageSize): Promise<{ reads: Read[], more: boolean }>
   /** Live runs that belong to the stream; their deltas are watched from here on. Once told of some, ask again before reading them. */
   live (): LiveRun[]
   /**
@@ -46,13 +47,15 @@ function ownSource ({ store, registry }: RunsContext, run: RunRecord): Source {
     run,
     tree: false,
     first: run.firstSeq - 1,
-    async read (after, limit) {
+    async read (after, size) {
       const [live] = current()
       // A commit under way is waited for: the run's row in the store may tell of it already.
       await live?.log.durable()
-      const events = live?.log.committedFrom(after + 1, limit) ?? await store.readEvents(run.segment, after + 1, undefined, limit)
+      const inMemory = live?.log.committedFrom(after + 1, size.limit)
+      const { events, more } = inMemory ? cut(inMemory, size) : await store.readEventPage(run.segment, after + 1, size)
       const end = events.findIndex((event) => event.type === 'run/settled' && event.data.runId === run.id)
-      return (end === -1 ? events : events.slice(0, end + 1)).map((event) => ({ runId: run.id, at: event.seq, event }))
+      const own = end === -1 ? events : events.slice(0, end + 1)
+      return { reads: own.map((event) => ({ runId: run.id, at: event.seq, event })), more: more && end === -1 }
     },
     live: followed.live,
     async state () {
@@ -91,8 +94,10 @@ function treeSource ({ store, registry }: RunsContext, run: RunRecord): Source {
     run,
     tree: true,
     first: 0,
-    read: async (after, limit) =>
-      (await store.readTree(run.tenant, run.id, after, limit)).map(({ runId, pos, event }) => ({ runId, at: pos, event })),
+    async read (after, size) {
+      const { events, more } = await store.readTreePage(run.tenant, run.id, after, size)
+      return { reads: events.map(({ runId, pos, event }) => ({ runId, at: pos, event })), more }
+    },
     live: followed.live,
     async state () {
       if (current().length > 0) return 'open'
@@ -105,6 +110,22 @@ function treeSource ({ store, registry }: RunsContext, run: RunRecord): Source {
       return () => { unwatch(); unfollow() }
     }
   }
+}
+
+/** Of events that are in memory a page: nothing is copied of them, but what a reader is sent is. */
+function cut (events: SessionEvent[], { limit, chars }: PageSize): Page<SessionEvent> {
+  let room = chars
+  const end = events.findIndex((event) => (room -= charsIn(event.data)) <= 0)
+  return end === -1 ? { events, more: events.length >= limit } : { events: events.slice(0, end + 1), more: true }
+}
+
+/** About how long the text of a value is. */
+function charsIn (value: unknown): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 8
+  let sum = 0
+  for (const [key, member] of Object.entries(value)) sum += key.length + 4 + charsIn(member)
+  return sum
 }
 
 /** Of runs that nobody executes. */

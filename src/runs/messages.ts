@@ -1,5 +1,6 @@
 import { refuse } from '../core/errors.ts'
 import type { Block } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import type { Caller, Key, RunView } from './api.ts'
 import { checkQuota, findRun, leftToNextStart, mayUse, viewOf, type RunsContext } from './context.ts'
 import { createOnce } from './once.ts'
@@ -7,7 +8,9 @@ import { rememberAncestors } from './parents.ts'
 import { createStarting } from './starting.ts'
 
 export type Sent = { messageId: string, replayed: boolean } | { run: RunView, replayed: boolean }
-export interface MessageInput { content: Block[], mode: 'steer' | 'follow-up' }
+/** `interrupt`: as `steer`, but the open turn is interrupted for it. */
+export type MessageMode = 'steer' | 'follow-up' | 'interrupt'
+export interface MessageInput { content: Block[], mode: MessageMode }
 type SendMessage = (caller: Caller, id: string, input: MessageInput, options: { signal: AbortSignal, key?: Key }) => Promise<Sent>
 type RouteKey = Key & { route: string }
 
@@ -16,9 +19,9 @@ export function createSendMessage (context: RunsContext): SendMessage {
   const once = createOnce<Sent>()
   return async (caller, id, input, { signal, key }) => {
     const route = `POST /v1/runs/${id}/messages`
-    const send = async (bound?: RouteKey): Promise<Sent> => input.mode === 'steer'
-      ? await steer(context, caller, id, input.content, bound)
-      : { run: await followUp(context, caller, id, input.content, signal, bound), replayed: false }
+    const send = async (bound?: RouteKey): Promise<Sent> => input.mode === 'follow-up'
+      ? { run: await followUp(context, caller, id, input.content, signal, bound), replayed: false }
+      : await steer(context, caller, id, input, bound)
     if (!key) return await send()
     const work = async (): Promise<Sent> => await replay(context, caller, { ...key, route }, input) ?? await send({ ...key, route })
     const { value, shared } = await once(JSON.stringify([caller.tenant, route]), key, work)
@@ -31,23 +34,26 @@ async function replay (context: RunsContext, caller: Caller, { route, key, bodyH
   const known = await context.store.findIdempotency(caller.tenant, route, key)
   if (!known) return undefined
   if (known.bodyHash !== bodyHash) throw refuse('IDEMPOTENCY_MISMATCH')
-  if (mode === 'steer') return { messageId: known.subject, replayed: true }
+  if (mode !== 'follow-up') return { messageId: known.subject, replayed: true }
   const record = await context.store.getRun(caller.tenant, known.subject)
   return record && { run: await viewOf(context, record), replayed: true }
 }
 
 /** Hands a message to the run's next step. Throws `RUN_SETTLED` once no step follows. */
-async function steer (context: RunsContext, caller: Caller, id: string, content: Block[], key?: RouteKey): Promise<Sent> {
+async function steer (context: RunsContext, caller: Caller, id: string, { content, mode }: MessageInput, key?: RouteKey): Promise<Sent> {
   const record = await findRun(context, caller, id)
   const live = context.registry.live(caller.tenant, id)
   if (!live) throw record.status === 'settled' ? refuse('RUN_SETTLED', { id }) : leftToNextStart(context)
-  const messageId = live.accept(content, 'host')
+  if (mode === 'interrupt' && !live.acceptNow) throw refuse('UNSUPPORTED_CAPABILITY', { name: record.provider, capability: 'interrupt' })
+  const messageId = mode === 'interrupt' && live.acceptNow ? live.acceptNow(content) : live.accept(content, 'host')
+  at('message/accepted')
   // In the tick of the message: it and the key share a commit.
   const idempotency = key && { tenant: caller.tenant, subject: messageId, ...key }
   await Promise.all([
     live.log.durable(),
     idempotency && context.store.append({ segment: record.segment, events: [], idempotency })
   ])
+  at('message/durable')
   return { messageId, replayed: false }
 }
 
@@ -73,6 +79,7 @@ async function followUp (context: RunsContext, caller: Caller, id: string, conte
     }
     const run = await provider.followUp({ previous, spec, id: start.id, content, signal: start.signal, ...(key ? { idempotency: key } : {}) })
     await context.store.durable()
+    at('follow-up/durable')
     return await viewOf(context, await findRun(context, caller, run.id))
   } finally {
     start.end()

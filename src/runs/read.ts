@@ -48,7 +48,9 @@ export async function wait (
   const live = registry.live(caller.tenant, id)
   if (!live) return await viewOf(context, await findRun(context, caller, id))
   const isLive = (): boolean => registry.live(caller.tenant, id) === live
-  const isWaiting = (): boolean => orWaiting && live.projection.record.status === 'waiting'
+  // A chat between its turns waits for its host, too.
+  const waits = (status: string | undefined): boolean => status === 'waiting' || status === 'idle'
+  const isWaiting = (): boolean => orWaiting && waits(live.projection.record.status)
   const wakeUp = createWakeUp([signal, closing], ms)
   const look = (): void => { if (!isLive() || isWaiting()) wakeUp.tell('log') }
   const stop = registry.watchRoot(caller.tenant, live.projection.record.rootId, look)
@@ -57,7 +59,7 @@ export async function wait (
       wakeUp.take()
       // The status of this instant may not be committed yet: its commit tells again.
       const record = isWaiting() ? await findRun(context, caller, id) : undefined
-      if (record?.status === 'waiting') return await viewOf(context, record)
+      if (record && waits(record.status)) return await viewOf(context, record)
       if (isLive()) await wakeUp.next()
     }
   } finally {

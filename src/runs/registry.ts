@@ -34,7 +34,7 @@ export interface Registry {
   startingRuns (): StartingRun[]
   live (tenant: string, id: string): LiveRun | undefined
   liveRuns (tenant?: string): LiveRun[]
-  /** Open runs of a tenant, those that are still starting included. */
+  /** Open runs of a tenant, those that are still starting included; not those that were only seen in an external chat. */
   count (tenant: string): number
   /**
    * Live descendants, children before their parents, also below settled ones; and starts whose parent is the run or among them
@@ -49,6 +49,8 @@ export interface Registry {
 interface Tree { open: number, /** Each node's parent. */ nodes: Map<string, string | null>, children: Map<string, Set<string>> }
 
 interface Tenant {
+  /** How many of the live runs are children of external chats. */
+  seen: number
   starting: Map<string, StartingRun>
   /** Starts by the parent they name. */
   under: Map<string, Set<StartingRun>>
@@ -67,7 +69,7 @@ export function createRegistry (): Registry {
     let tenant = tenants.get(name)
     if (!tenant) {
       tenant = {
-        starting: new Map(), under: new Map(), live: new Map(), trees: new Map(), treeOf: new Map(), watchers: new Map()
+        seen: 0, starting: new Map(), under: new Map(), live: new Map(), trees: new Map(), treeOf: new Map(), watchers: new Map()
       }
       tenants.set(name, tenant)
     }
@@ -82,7 +84,10 @@ export function createRegistry (): Registry {
     liveRuns: (name) => name === undefined
       ? [...tenants.values()].flatMap(({ live }) => [...live.values()])
       : [...tenants.get(name)?.live.values() ?? []],
-    count: (name) => (tenants.get(name)?.live.size ?? 0) + (tenants.get(name)?.starting.size ?? 0),
+    count (name) {
+      const { live, seen, starting } = of(name)
+      return live.size - seen + starting.size
+    },
     descendants: (name, id) => descend(tenants.get(name), id),
     watchRoot (name, rootId, listener) {
       const { watchers } = of(name)
@@ -119,6 +124,8 @@ function createStarts (of: Tenants): Pick<Registry, 'begin' | 'end' | 'join' | '
   }
 }
 
+const isSeen = ({ spec }: LiveRun): boolean => spec.external?.way === 'child'
+
 function createLives (of: Tenants): Pick<Registry, 'announce' | 'retire'> {
   const stops = new WeakMap<LiveRun, () => void>()
   return {
@@ -128,6 +135,7 @@ function createLives (of: Tenants): Pick<Registry, 'announce' | 'retire'> {
       // The start that made it may not be over yet: it is one run all the same.
       tenant.starting.delete(run.id)
       tenant.live.set(run.id, run)
+      if (isSeen(run)) tenant.seen++
       link(tenant, enterTree(tenant, rootId), run.id, parentRunId)
       const poke = (): void => { for (const listener of tenant.watchers.get(rootId) ?? []) listener() }
       const unobserve = run.log.observe(poke)
@@ -139,6 +147,7 @@ function createLives (of: Tenants): Pick<Registry, 'announce' | 'retire'> {
       const tenant = of(run.tenant)
       if (tenant.live.get(run.id) !== run) return
       tenant.live.delete(run.id)
+      if (isSeen(run)) tenant.seen--
       leaveTree(tenant, run.projection.record.rootId)
       stops.get(run)?.()
       stops.delete(run)

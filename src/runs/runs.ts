@@ -1,8 +1,10 @@
 import { isRefusal } from '../core/errors.ts'
 import { createAnswerTools } from './answers.ts'
+import type { Provider } from '../core/provider.ts'
 import type { Runs } from './api.ts'
 import { cancel, cancelMany, dispose } from './cancel.ts'
 import { mayUse, viewOf, findRun, type RunsContext } from './context.ts'
+import { openFrames, readFrames } from './frames.ts'
 import { createSendMessage } from './messages.ts'
 import { list, relayOptions, tree, wait, waitTree } from './read.ts'
 import { createSessions } from './sessions.ts'
@@ -12,6 +14,11 @@ import { stream } from './stream.ts'
 
 /** A run that is no more needs no cancellation. */
 const unlessForgotten = (error: unknown): void => { if (!isRefusal(error) || error.code !== 'RUN_NOT_FOUND') throw error }
+
+const providerView = (provider: Provider) => {
+  const { name, capabilities, inheritsParentContext } = provider
+  return { name, ...provider.availability?.() ?? { available: true }, capabilities, inheritsParentContext }
+}
 
 /** The application calls over one context; the same for every face. */
 export function createRuns (context: RunsContext): Runs {
@@ -31,10 +38,12 @@ export function createRuns (context: RunsContext): Runs {
     dispose: (...args) => dispose(context, ...args),
     answerTools: createAnswerTools(context),
     sendMessage: createSendMessage(context),
+    openFrames: (...args) => openFrames(context, ...args),
+    readFrames: (...args) => readFrames(context, ...args),
     eventPage: (...args) => eventPage(context, ...args),
     stream: (...args) => stream(context, ...args),
     ...createSessions(context),
-    providers: () => context.providers.list().map(({ name, capabilities, inheritsParentContext }) => ({ name, available: true, capabilities, inheritsParentContext })),
+    providers: () => context.providers.list().map(providerView),
     tools: async () => (await context.tools()).map((tool) => tool.definition),
     agents: () => context.agents.map(({ name, description, model }) => ({ name, description, model: model ?? null })),
     models: (caller) => context.models.list().filter((model) => mayUse(caller, model.id))

@@ -1,4 +1,5 @@
 import { isRefusal, refuse } from '../core/errors.ts'
+import { at } from '../core/fault-point.ts'
 import type { SubagentRequest } from '../core/provider.ts'
 import type { Delegation } from '../core/run.ts'
 import type { Caller, Key, RunView, StartInput } from './api.ts'
@@ -46,6 +47,7 @@ export async function startDelegated (context: RunsContext, caller: Caller, inpu
 async function startOnce (context: RunsContext, cancelled: WeakSet<object>, caller: Caller, input: StartInput, options: StartOptions & Partial<DelegatedStart>): Promise<Started> {
   const { signal, idempotency, follows = false, delegation } = options
   const { registry } = context
+  at('start/received')
   const id = input.id ?? context.newId()
   if (registry.starting(caller.tenant, id) || registry.live(caller.tenant, id)) throw refuse('RUN_EXISTS', { id })
   const start = createStarting(caller.tenant, id, input.parent, signal)
@@ -64,6 +66,7 @@ async function startOnce (context: RunsContext, cancelled: WeakSet<object>, call
     // A run that was just published has no children yet: its row is its view.
     const view = { ...record, treeUsage: record.usage, runningChildren: 0 }
     if (!follows) await context.store.durable()
+    at('start/durable')
     return { run: view, replayed: false }
   } catch (error) {
     if (start.cancelled && isRefusal(error)) cancelled.add(error)
@@ -77,6 +80,7 @@ async function startOnce (context: RunsContext, cancelled: WeakSet<object>, call
 async function requestOf (context: RunsContext, caller: Caller, input: StartInput & { id: string }, start: Starting): Promise<SubagentRequest> {
   checkTranscriptUse(context, input)
   checkScript(context, input)
+  checkExternal(context, input)
   const parent = await resolveParent(context, caller, input.parent)
   if (parent.agent.runId !== null && parent.agent.rootId !== null) {
     context.registry.join(start, parent.agent.rootId)
@@ -101,6 +105,7 @@ async function requestOf (context: RunsContext, caller: Caller, input: StartInpu
       limits: { ...context.limits, ...input.limits },
       relay: input.relay,
       metadata: input.metadata,
+      ...(input.external ? { external: input.external } : {}),
       ...(caller.models ? { allowedModels: caller.models } : {}),
       notices: parent.losses.map((loss) => `the model does not see this part of the transcript: ${loss}`),
       allowModel: (model) => { if (!mayUse(caller, model)) throw refuse('MODEL_FORBIDDEN', { model }) }
@@ -133,6 +138,15 @@ function checkTranscriptUse ({ providers }: RunsContext, { parent, provider }: S
   if (!found || found.inheritsParentContext) return
   const detail = `provider "${provider}" takes no transcript; use one that inherits the parent's context`
   throw refuse('INVALID_REQUEST', { detail, errors: [{ pointer: '/parent/transcript', detail }] })
+}
+
+/** Only a CLI's output is ingested, and only a CLI kept open (claude-code.md). */
+function checkExternal ({ providers }: RunsContext, { external, provider }: StartInput): void {
+  const found = providers.get(provider)
+  if (!external || !found || found.external) return
+  const detail = `provider "${provider}" has none: its runs are done here`
+  const errors = Object.keys(external).map((field) => ({ pointer: `/${field}`, detail }))
+  throw refuse('INVALID_REQUEST', { detail: errors.map(({ pointer }) => `${pointer.slice(1)}: ${detail}`).join('; '), errors })
 }
 
 function checkScript ({ scriptViolations }: RunsContext, { agentOptions }: StartInput): void {

@@ -2,13 +2,14 @@ import type { DeltaNews, DeltaPlace } from '../core/deltas.ts'
 import type { LiveRun } from '../core/live.ts'
 import type { RunRecord, RunStatus } from '../core/run.ts'
 import type { Caller, StreamItem } from './api.ts'
-import { findRun, viewOf, viewsOf, type RunsContext } from './context.ts'
+import { viewOf, viewsOf, type RunsContext } from './context.ts'
 import { createCursors, placeOf, type Place } from './cursor.ts'
 import { findEnd, isEnd, sourceOf, type End, type Read, type Source, type SourceState } from './event-sources.ts'
+import { goneStream } from './gone.ts'
 import { createWakeUp, type News } from './wake-up.ts'
 
-/** Events read at once, and deltas of a run handed out at once: so much of a reader that stalls is in memory. */
-const PAGE = 100
+/** Events read at once, and deltas of a run handed out at once: so much of a reader that stalls is in memory, twice. */
+const PAGE = { limit: 100, chars: 262_144 }
 const DELTAS = 256
 const REST = 1024
 /**
@@ -24,7 +25,8 @@ type Stream = { ended: true } | { ended: false, items: AsyncIterable<StreamItem[
 export async function stream (
   context: RunsContext, caller: Caller, id: string, { after, tree, signal }: StreamOptions
 ): Promise<Stream> {
-  const run = await findRun(context, caller, id)
+  const run = await context.store.getRun(caller.tenant, id)
+  if (!run) return goneStream(id, tree, after)
   const place = after === undefined ? undefined : placeOf(id, tree, after)
   const source = sourceOf(context, run, tree)
   if (place && await isOver(source, place)) return { ended: true }
@@ -35,7 +37,7 @@ export async function stream (
 /** Whether nothing can follow a place: its cursor was the end's, or an own stream has no more events. */
 async function isOver (source: Source, place: Place): Promise<boolean> {
   if (place.end) return true
-  return !source.tree && source.run.status === 'settled' && (await source.read(place.at, 1)).length === 0
+  return !source.tree && source.run.status === 'settled' && (await source.read(place.at, { limit: 1, chars: 1 })).reads.length === 0
 }
 
 interface Batch { items: StreamItem[], /** What is left to hand out. */ more?: News | undefined, last?: boolean }
@@ -110,10 +112,10 @@ class StreamReader {
 
   async #fromLog (): Promise<Batch> {
     const state = await this.#source.state()
-    const reads = await this.#source.read(this.#at, PAGE)
+    const { reads, more } = await this.#source.read(this.#at, PAGE)
     const logged = this.#log(reads)
     const { first, later } = await this.#changes()
-    const drained = reads.length < PAGE
+    const drained = !more
     if (drained) this.#caughtUp()
     const deltas = this.#fromDeltas()
     const end = drained || this.#end ? await this.#ending(state) : undefined
@@ -176,7 +178,7 @@ class StreamReader {
   }
 
   #hand (live: LiveRun, { snapshot, deltas, place }: DeltaNews): StreamItem[] {
-    if (!this.#hasBeginning(live, place)) return []
+    if (!this.#hasBeginning(live)) return []
     this.#places.set(live.id, place)
     const shared = live.deltas.watchers > 1
     const items = deltas.map((delta): StreamItem => ({ type: 'delta', runId: live.id, delta, shared }))
@@ -201,13 +203,8 @@ class StreamReader {
     return { items, more }
   }
 
-  /** Whether the reader has the event that this attempt at a message began with. */
-  #hasBeginning (live: LiveRun, { step, attempt }: DeltaPlace): boolean {
-    const begun = live.log.own.findLast((event) => event.type === 'step/start' || event.type === 'run/retry')
-    if (begun?.type !== 'step/start' && begun?.type !== 'run/retry') return false
-    const first = begun.type === 'step/start' ? begun.data.attempt : begun.data.attempt + 1
-    return begun.data.step === step && first === attempt && begun.seq <= (this.#sent.get(live.id) ?? -1)
-  }
+  /** Whether the reader has all that was logged before this attempt at a message. */
+  #hasBeginning (live: LiveRun): boolean { return live.deltas.after <= (this.#sent.get(live.id) ?? -1) }
 
   /** The run's `settled`, once all that belongs to the stream was sent: a tree's, when the last descendant settled (6.3). */
   async #ending (state: SourceState): Promise<StreamItem | undefined> {

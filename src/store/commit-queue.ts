@@ -1,4 +1,5 @@
 import { isRefusal, refuse } from '../core/errors.ts'
+import { at } from '../core/fault-point.ts'
 import type { Durability } from './durability.ts'
 
 /** Group commit. PRIVATE: knows transactions, not what is in them; the only caller of begin, commit and rollback. */
@@ -90,6 +91,7 @@ export class CommitQueue {
   #commit (batch: readonly Operation[]): { operation: Operation, error: unknown } | undefined {
     const outcomes: Outcome[] = []
     let running: Operation | undefined
+    at('commit/beginning')
     try {
       this.#transaction.begin()
       for (const operation of batch) {
@@ -97,6 +99,7 @@ export class CommitQueue {
         outcomes.push(outcomeOf(operation))
       }
       running = undefined
+      at('commit/written')
       this.#transaction.commit()
     } catch (error) {
       this.#rollback(error)
@@ -105,6 +108,7 @@ export class CommitQueue {
       this.#transaction.onFault(error)
       return undefined
     }
+    at('commit/committed')
     this.#durability.committed()
     this.#tell(outcomes)
     return undefined

@@ -2,6 +2,7 @@ import { accessSync, closeSync, constants, mkdirSync, openSync, statSync } from 
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { messageOf } from '../core/errors.ts'
+import { at } from '../core/fault-point.ts'
 import { migrate } from './migrations.ts'
 
 /** The one connection. PRIVATE: touches the file system and the pragmas; every other file here gets the open database. */
@@ -28,6 +29,7 @@ export function openDatabase (path: string, maxBytes?: number): DatabaseSync {
     // A log that is written over is cheaper to flush than one that grows, and a rare checkpoint copies less in all.
     db.exec('PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 33554432')
     db.exec('BEGIN IMMEDIATE; COMMIT')
+    at('store/migrating')
     migrate(db)
     if (maxBytes !== undefined) db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(maxBytes / 4096))}`)
     return db

@@ -1,4 +1,5 @@
 import type { NewEvent } from '../core/events.ts'
+import { at } from '../core/fault-point.ts'
 import type { CommitQueue } from './commit-queue.ts'
 import type { Garbage } from './garbage.ts'
 import { encodeNewEvents, type Segments } from './segments.ts'
@@ -56,10 +57,11 @@ export function createDrafts ({ queue, segments, garbage, held }: DraftParts): D
       const { segment, on } = await open(begin)
       const from = on?.length ?? 0
       try {
-        for (let at = 0; at < events.length; at += PIECE) {
+        for (let done = 0; done < events.length; done += PIECE) {
           signal?.throwIfAborted()
-          const rows = encodeNewEvents(events.slice(at, at + PIECE), from + at, time)
+          const rows = encodeNewEvents(events.slice(done, done + PIECE), from + done, time)
           await queue.write(() => segments.append(segment, rows), 'written')
+          at('draft/grown')
         }
         signal?.throwIfAborted()
         return { segment, length: from + events.length, on }

@@ -1,3 +1,4 @@
+import { at } from '../core/fault-point.ts'
 import { unavailable } from './commit-queue.ts'
 
 /** How far the disk has what is committed. PRIVATE: knows how to flush and counts commits; touches no table and no file. */
@@ -46,7 +47,9 @@ export class Durability {
   async #flush (): Promise<void> {
     const covered = this.#committed
     try {
+      at('flush/beginning')
       await this.#options.flush?.()
+      at('flush/flushed')
       this.#durable = covered
     } catch (error) {
       this.#lost = { cause: error }

@@ -11,9 +11,13 @@ export interface Garbage {
   mark (segment: number): void
   /** A session stands for it now. */
   unmark (segment: number): void
-  /** Removes up to about `limit` rows; how many it handled, 0 when nothing is left to do. */
+  /** Removes up to about `limit` rows, fewer where they are large; how many it handled, 0 when nothing is left to do. */
   collect (limit: number): number
 }
+
+/** Events cut at once: one may be large. */
+const CUT = 25
+const STEP_MS = 5
 
 export function createGarbage (db: DatabaseSync, held: ReadonlySet<number> = new Set()): Garbage {
   const sql = {
@@ -64,11 +68,12 @@ export function createGarbage (db: DatabaseSync, held: ReadonlySet<number> = new
     collect (limit) {
       let handled = 0
       let passed = 0
-      while (handled < limit) {
+      const until = performance.now() + STEP_MS
+      while (handled < limit && (handled === 0 || performance.now() < until)) {
         const next = sql.next.get(passed) as { segment: number } | undefined
         if (!next) break
         if (held.has(next.segment)) passed = next.segment
-        else handled += collectOne(next.segment, limit - handled)
+        else handled += collectOne(next.segment, Math.min(CUT, limit - handled))
       }
       return handled
     }

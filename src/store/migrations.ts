@@ -1,8 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { initial } from './migrations/0001-initial.ts'
+import { externalChats } from './migrations/0002-external-chats.ts'
+import { retention } from './migrations/0003-retention.ts'
 
 /** The schema's versions, in order. PRIVATE: touches `user_version` and `application_id`; only connection.ts calls it. */
-const MIGRATIONS: readonly string[] = [initial]
+const MIGRATIONS: readonly string[] = [initial, externalChats, retention]
 export const SCHEMA_VERSION = MIGRATIONS.length
 /** Marks the file as ours, so that another program's database is not migrated into one. */
 const APPLICATION_ID = 0x5b_a6_e7_d0

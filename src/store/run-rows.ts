@@ -1,6 +1,6 @@
 import type { SQLInputValue } from 'node:sqlite'
 import type { Cancellation, Outcome, RunResult, StopReason, Usage } from '../core/events.ts'
-import type { PendingToolCall, RunPatch, RunRecord, RunStatus } from '../core/run.ts'
+import type { External, PendingToolCall, RunPatch, RunRecord, RunStatus } from '../core/run.ts'
 
 /** A run as its row holds it. PRIVATE and pure: names of columns and their JSON, no statement. */
 export interface RunRow {
@@ -34,6 +34,7 @@ export interface RunRow {
   notices: string
   pending: string
   result: string | null
+  external: string | null
 }
 
 type Columns = Record<string, SQLInputValue>
@@ -59,7 +60,6 @@ export function insertColumns (run: Omit<RunRecord, 'segment' | 'firstSeq'>): Co
     seed_turns: run.seed.turns,
     seed_events: run.seed.events,
     created_at: run.createdAt,
-    model: json(run.model),
     metadata: json(run.metadata),
     ...patchColumns(run)
   }
@@ -79,6 +79,8 @@ export function patchColumns (patch: RunPatch): Columns {
   if (patch.notices !== undefined) columns.notices = json(patch.notices)
   if (patch.pendingToolCalls !== undefined) columns.pending = json(patch.pendingToolCalls)
   if (patch.result !== undefined) columns.result = jsonOrNull(patch.result)
+  if (patch.model !== undefined) columns.model = json(patch.model)
+  if (patch.external !== undefined) columns.external = json(patch.external)
   return columns
 }
 
@@ -114,6 +116,7 @@ export function recordOf (row: RunRow): RunRecord {
     usage: parse<Usage>(row.usage),
     pendingToolCalls: parse<PendingToolCall[]>(row.pending),
     metadata: parse<Record<string, string>>(row.metadata),
-    result: parseOrNull<RunResult>(row.result)
+    result: parseOrNull<RunResult>(row.result),
+    ...(row.external === null ? {} : { external: parse<External>(row.external) })
   }
 }

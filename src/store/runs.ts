@@ -2,6 +2,7 @@ import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { refuse } from '../core/errors.ts'
 import type { RunPatch } from '../core/run.ts'
 import type { Append, Publication } from '../core/store.ts'
+import type { Journals } from './journals.ts'
 import { usedKey, type Keys } from './keys.ts'
 import { encodePatch, type EncodedPatch, type RunPatches } from './run-patches.ts'
 import { insertColumns, type RunRow } from './run-rows.ts'
@@ -16,17 +17,22 @@ import type { Sessions } from './sessions.ts'
 export interface RunWrites {
   publish (publication: Publication): () => { segment: number, firstSeq: number }
   append (append: Append): () => void
+  /** As `append`, of a log whose segment is known only in the transaction. */
+  appendTo (append: Omit<Append, 'segment'>): (segment: number) => void
   patch (tenant: string, id: string, patch: RunPatch): () => void
   /** Forgets those of the runs that are settled, and each session whose last run goes. */
   remove (tenant: string, ids: readonly string[]): () => void
-  /** Forgets up to `limit` runs that expired; how many. */
-  expire (now: number, limit: number): () => number
+  /** Forgets a settled run, and its session with the last of its runs; within a transaction. */
+  forget (run: ForgottenRun): void
 }
+
+export type ForgottenRun = Pick<RunRow, 'n' | 'tenant' | 'id' | 'session' | 'segment' | 'first_seq' | 'external'>
 
 export interface RunWriteParts {
   db: DatabaseSync
   segments: Segments
   sessions: Sessions
+  journals: Journals
   keys: Keys
   patches: RunPatches
   now: () => number
@@ -39,27 +45,33 @@ export function createRunWrites (parts: RunWriteParts): RunWrites {
   const { db, segments, keys, patches, retentionMs } = parts
   const publish = createPublish(parts)
   const forget = createForget(parts)
-  const find = db.prepare("SELECT * FROM runs WHERE tenant = ? AND id = ? AND status = 'settled'")
-  const expired = db.prepare("SELECT * FROM runs WHERE expires_at <= ? AND status = 'settled' ORDER BY expires_at LIMIT ?")
+  const find = db.prepare(`SELECT n, tenant, id, session, segment, first_seq, external FROM runs
+    WHERE tenant = ? AND id = ? AND status = 'settled'`)
   const segmentOf = db.prepare('SELECT segment FROM runs WHERE n = ?')
   /** A run's own events end where its log ends as it settles; what follows is a follow-up's. */
   const endOf = (segment: number, { settles }: EncodedPatch): number | null =>
     settles ? segments.lengthOf(segment) ?? null : null
 
+  function appendTo ({ events, run, idempotency }: Omit<Append, 'segment'>): (segment: number) => void {
+    const rows = encodeEvents(events)
+    const patch = run && encodePatch(run.patch, retentionMs)
+    return (segment) => {
+      const open = run && patches.open(run.tenant, run.id)
+      if (idempotency && keys.check(idempotency.tenant, idempotency) !== undefined) throw usedKey()
+      if (rows[0]) segments.checkNext(segment, rows[0].seq)
+      segments.append(segment, rows)
+      if (open && patch) patches.add(open, patch, endOf(segment, patch))
+      if (idempotency) keys.bind(idempotency.tenant, idempotency, false)
+    }
+  }
+
   return {
     publish,
-    append ({ segment, events, run, idempotency }) {
-      const rows = encodeEvents(events)
-      const patch = run && encodePatch(run.patch, retentionMs)
-      return () => {
-        const open = run && patches.open(run.tenant, run.id)
-        if (idempotency && keys.check(idempotency.tenant, idempotency) !== undefined) throw usedKey()
-        if (rows[0]) segments.checkNext(segment, rows[0].seq)
-        segments.append(segment, rows)
-        if (open && patch) patches.add(open, patch, endOf(segment, patch))
-        if (idempotency) keys.bind(idempotency.tenant, idempotency, false)
-      }
+    append ({ segment, ...append }) {
+      const write = appendTo(append)
+      return () => write(segment)
     },
+    appendTo,
     patch (tenant, id, change) {
       const patch = encodePatch(change, retentionMs)
       return () => {
@@ -70,21 +82,13 @@ export function createRunWrites (parts: RunWriteParts): RunWrites {
     remove: (tenant, ids) => () => {
       patches.flush()
       for (const id of ids) {
-        const row = find.get(tenant, id) as unknown as RunRow | undefined
+        const row = find.get(tenant, id) as unknown as ForgottenRun | undefined
         if (!row) continue
         forget(row)
         keys.releaseOf(tenant, id)
       }
     },
-    expire: (now, limit) => () => {
-      patches.flush()
-      const rows = expired.all(now, limit) as unknown as RunRow[]
-      for (const row of rows) {
-        forget(row)
-        keys.releaseOf(row.tenant, row.id)
-      }
-      return rows.length
-    }
+    forget
   }
 }
 
@@ -157,13 +161,13 @@ function createPublishCheck (db: DatabaseSync, keys: Keys): (publication: Public
   const parentCancel = db.prepare('SELECT cancel FROM runs WHERE tenant = ? AND id = ?')
   const treeSize = db.prepare(`SELECT count(*) AS runs FROM (SELECT 1 FROM runs WHERE tenant = ?1 AND root = ?2 AND root <> id
     UNION ALL SELECT 1 FROM runs WHERE tenant = ?1 AND id = ?2 LIMIT ?3)`)
-  return ({ run, treeRuns, idempotency }) => {
+  return ({ run, treeRuns, idempotency, observed }) => {
     const bound = keys.check(run.tenant, idempotency)
     if (bound !== undefined) throw refuse('RUN_EXISTS', { id: bound })
     if (exists.get(run.tenant, run.id)) throw refuse('RUN_EXISTS', { id: run.id })
     if (run.parentRunId !== null) {
       const parent = parentCancel.get(run.tenant, run.parentRunId)
-      if (!parent || parent.cancel !== null) throw refuse('PARENT_ABORTED', { id: run.parentRunId })
+      if (!parent || (parent.cancel !== null && !observed)) throw refuse('PARENT_ABORTED', { id: run.parentRunId })
     }
     if (treeRuns === undefined) return
     const size = run.rootId === run.id ? 0 : Number(treeSize.get(run.tenant, run.rootId, treeRuns)?.runs)
@@ -174,7 +178,7 @@ function createPublishCheck (db: DatabaseSync, keys: Keys): (publication: Public
 const NEW_RUN_COLUMNS = [
   'tenant', 'id', 'session', 'continues', 'provider', 'label', 'depth', 'parent_run', 'parent_session', 'root', 'seed_turns',
   'seed_events', 'created_at', 'model', 'metadata', 'status', 'stop_reason', 'started_at', 'settled_at', 'expires_at', 'usage',
-  'cancel', 'error', 'notices', 'pending', 'result'
+  'cancel', 'error', 'notices', 'pending', 'result', 'external'
 ] as const
 
 type InsertRun = (columns: Record<string, SQLInputValue>, segment: number, firstSeq: number, spec: string) => void
@@ -190,13 +194,14 @@ function createInsert (db: DatabaseSync): InsertRun {
   }
 }
 
-function createForget ({ db, sessions }: RunWriteParts): (run: RunRow) => void {
+function createForget ({ db, sessions, journals }: RunWriteParts): (run: ForgottenRun) => void {
   const removeSpec = db.prepare('DELETE FROM specs WHERE run = ?')
   const removeRun = db.prepare('DELETE FROM runs WHERE n = ?')
   const other = db.prepare(`${runsOfSession('true')} LIMIT 1`)
   return (run) => {
     removeSpec.run(run.n)
     removeRun.run(run.n)
+    if (run.external !== null) journals.release({ segment: run.segment, firstSeq: run.first_seq })
     if (!other.get(run.tenant, run.session)) sessions.remove(run.tenant, run.session)
   }
 }

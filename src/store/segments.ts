@@ -30,10 +30,12 @@ export interface Segments {
   forget (segment?: number): void
   /** Adds events at the end; a `turn/end` among them moves the completed length. */
   append (segment: number, events: readonly EncodedEvent[]): void
-  /** The next events of [from, to), at most `limit`; none of a segment that nobody owns. */
-  read (segment: number, from: number, to: number, limit: number): SessionEvent[]
+  /** The next events of [from, to), at most `limit`, and none once there is no room; none of a segment that nobody owns. */
+  read (segment: number, from: number, to: number, limit: number, room?: Room): SessionEvent[]
 }
 
+/** Characters that events may still take; goes down as they are read. */
+export interface Room { chars: number }
 export interface SegmentState { length: number, completedLength: number, turns: number }
 /** An event as its row holds it; made when the write is asked for, so that later changes of the object do not matter. */
 export interface EncodedEvent { seq: number, time: number, type: string, data: string, /** Of a `turn/end`. */ turn?: number }
@@ -154,13 +156,15 @@ function createReader (db: DatabaseSync, get: GetSegment): Segments['read'] {
     return parts
   }
 
-  return (segment, from, to, limit) => {
+  return (segment, from, to, limit, room = { chars: Infinity }) => {
     const events: SessionEvent[] = []
     for (const part of partsOf(segment, from, to)) {
-      if (events.length >= limit) break
-      for (const row of rows.all(part.segment, part.from, part.to, limit - events.length)) {
+      if (events.length >= limit || room.chars <= 0) break
+      for (const row of rows.iterate(part.segment, part.from, part.to, limit - events.length)) {
         const [seq, type, time, data] = row as unknown as EventRow
         events.push({ type, seq, time, data: JSON.parse(data) } as SessionEvent)
+        room.chars -= data.length
+        if (room.chars <= 0) break
       }
     }
     return events

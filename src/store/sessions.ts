@@ -15,9 +15,16 @@ export interface Sessions {
   get (tenant: string, id: string): SessionRecord | undefined
   /** Unreadable from here on. */
   remove (tenant: string, id: string): void
-  /** Removes up to `limit` hosts' sessions that nobody touched since `before` and no run has as parent; how many. */
-  expire (before: number, limit: number): number
+  /**
+   * Looks at up to `limit` hosts' sessions that nobody touched since `before`, from `after` on, and removes those that no run has
+   * as parent. The last one looked at; `undefined` when there was none.
+   */
+  expire (before: number, after: SessionPlace, limit: number): SessionPlace | undefined
 }
+
+/** A place in the order in which nobody touched them. */
+export interface SessionPlace { touchedAt: number, tenant: string, id: string }
+export const FIRST_SESSION: SessionPlace = { touchedAt: 0, tenant: '', id: '' }
 
 interface SessionRow {
   segment: number
@@ -39,8 +46,10 @@ export function createSessions (db: DatabaseSync, segments: Segments, garbage: G
     get: db.prepare(`SELECT segment, header, registered, length, model, format, metadata, tail, losses FROM sessions
       WHERE tenant = ? AND id = ?`),
     remove: db.prepare('DELETE FROM sessions WHERE tenant = ? AND id = ?'),
-    expired: db.prepare(`SELECT tenant, id FROM sessions WHERE registered = 1 AND touched_at <= ? AND NOT EXISTS
-      (SELECT 1 FROM runs WHERE runs.tenant = sessions.tenant AND runs.parent_session = sessions.id) LIMIT ?`)
+    expired: db.prepare(`SELECT touched_at AS touchedAt, tenant, id, EXISTS
+      (SELECT 1 FROM runs WHERE runs.tenant = sessions.tenant AND runs.parent_session = sessions.id) AS needed
+      FROM sessions INDEXED BY sessions_touched WHERE registered = 1 AND touched_at <= ?1 AND touched_at >= ?2
+      AND (touched_at, tenant, id) > (?2, ?3, ?4) ORDER BY touched_at, tenant, id LIMIT ?5`)
   }
   const segmentOf = (tenant: string, id: string): number | undefined => sql.segment.get(tenant, id)?.segment as number | undefined
 
@@ -77,10 +86,10 @@ export function createSessions (db: DatabaseSync, segments: Segments, garbage: G
       }
     },
     remove,
-    expire (before, limit) {
-      const rows = sql.expired.all(before, limit) as { tenant: string, id: string }[]
-      for (const { tenant, id } of rows) remove(tenant, id)
-      return rows.length
+    expire (before, { touchedAt, tenant: of, id: last }, limit) {
+      const rows = sql.expired.all(before, touchedAt, of, last, limit) as unknown as (SessionPlace & { needed: number })[]
+      for (const { tenant, id, needed } of rows) if (needed === 0) remove(tenant, id)
+      return rows.at(-1)
     }
   }
 }

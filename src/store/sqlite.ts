@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { at } from '../core/fault-point.ts'
 import type { Store } from '../core/store.ts'
 import { CommitQueue, type Transaction } from './commit-queue.ts'
 import { cannotOpen, isStoreFault, openDatabase } from './connection.ts'
@@ -6,9 +7,12 @@ import { createDrafts, type Held } from './drafts.ts'
 import { Durability } from './durability.ts'
 import { createGarbage } from './garbage.ts'
 import { createHostSessions } from './host-sessions.ts'
+import { createJournals } from './journals.ts'
 import { createKeys } from './keys.ts'
+import { createObserve, createPlaceOf } from './observations.ts'
 import { createPositions, type Positions } from './positions.ts'
 import { createReads } from './reads.ts'
+import { createRetention } from './retention.ts'
 import { createRunPatches, type RunPatches } from './run-patches.ts'
 import { createRunWrites } from './runs.ts'
 import { createSegments, type Segments } from './segments.ts'
@@ -27,6 +31,8 @@ export interface SqliteStoreOptions {
   now: () => number
   /** How long a settled run stays where its patch does not say, and a host's session that nobody touches. */
   retentionMs?: number
+  /** So many settled runs of a tenant are kept at most, the newest. */
+  retentionRuns?: number
   /** Told of each failure of the store itself (disk full, I/O error), once. */
   onFault?: (error: unknown) => void
   /** The file grows no further; past it writes fail as on a full disk. */
@@ -41,6 +47,7 @@ export async function openSqliteStore (options: SqliteStoreOptions): Promise<Sto
     wal = openWriteAheadLog(db)
     // What a killed process had written but not flushed is read from here on: now it stays.
     await wal?.flush()
+    at('store/opened')
     return createStore(db, wal, options)
   } catch (error) {
     wal?.close()
@@ -50,7 +57,7 @@ export async function openSqliteStore (options: SqliteStoreOptions): Promise<Sto
 }
 
 function createStore (db: DatabaseSync, wal: WriteAheadLog | undefined, options: SqliteStoreOptions): Store {
-  const { now, retentionMs, onFault = () => {} } = options
+  const { now, retentionMs, retentionRuns, onFault = () => {} } = options
   const positions = createPositions(db)
   const patches = createRunPatches(db)
   const held: Held = new Set()
@@ -59,13 +66,17 @@ function createStore (db: DatabaseSync, wal: WriteAheadLog | undefined, options:
   const keys = createKeys(db, now)
   const sessions = createSessions(db, segments, garbage, now)
   const hostSessions = createHostSessions({ db, segments, sessions, garbage, keys, now })
-  const runs = createRunWrites({ db, segments, sessions, keys, patches, now, retentionMs })
+  const journals = createJournals(db)
+  const runs = createRunWrites({ db, segments, sessions, journals, keys, patches, now, retentionMs })
+  const retention = createRetention({ db, runs, patches, keys })
   const durability = new Durability({ flush: wal?.flush, onFault })
   const transaction = createTransaction({ db, positions, patches, segments, onFault })
   const queue = new CommitQueue(transaction, durability)
   const drafts = createDrafts({ queue, segments, garbage, held })
-  const pinged = db.prepare("UPDATE counters SET value = value + 1 WHERE name = 'ping'")
   let closing: Promise<void> | undefined
+  const reads = createReads({ db, segments, sessions, journals, keys, durability, onFault, isClosed: () => closing !== undefined })
+  const observe = createObserve({ queue, runs, journals, placeOf: createPlaceOf(db) })
+  const pinged = db.prepare("UPDATE counters SET value = value + 1 WHERE name = 'ping'")
 
   return {
     async publish (publication) {
@@ -80,13 +91,14 @@ function createStore (db: DatabaseSync, wal: WriteAheadLog | undefined, options:
     },
     dropSeed: (segment) => drafts.letGo(segment),
     append: async (append) => queue.write(runs.append(append)),
+    observe,
     patchRun: async (tenant, id, patch) => queue.write(runs.patch(tenant, id, patch)),
     deleteRuns: async (tenant, ids) => queue.write(runs.remove(tenant, [...ids])),
     ...createSessionWrites({ queue, drafts, hostSessions, now }),
     deleteSession: async (tenant, id) => queue.write(() => sessions.remove(tenant, id)),
-    ...createReads({ db, segments, sessions, keys, durability, onFault, isClosed: () => closing !== undefined }),
+    ...reads,
     durable: () => durability.reach(),
-    sweep: (at) => sweep({ queue, runs, sessions, garbage, keys, retentionMs }, at),
+    sweep: (now, signal) => sweep({ queue, retention, sessions, garbage, journals, keys, retentionMs, retentionRuns, signal }, now),
     ping: () => queue.write(() => { pinged.run() }),
     close () {
       closing ??= queue.close().then(() => {
@@ -129,7 +141,9 @@ function createTransaction ({ db, positions, patches, segments, onFault }: Trans
  */
 function closeDatabase (db: DatabaseSync, { lost }: Durability, onFault: OnFault): void {
   try {
+    at('store/closing')
     if (!lost) db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    at('store/checkpointed')
   } catch (error) {
     onFault(error)
   } finally {

@@ -2,12 +2,13 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { SessionEvent } from '../core/events.ts'
 import type { TreeEvent } from '../core/store.ts'
 import { TREE } from './run-queries.ts'
+import type { Room } from './segments.ts'
 
 /** The events of a tree in the one order of the store (http-api.md 6.1). PRIVATE: reads `runs`, `segments`, `events`. */
-export type ReadTree = (tenant: string, runId: string, afterPos: number, limit: number) => TreeEvent[]
+export type ReadTree = (tenant: string, runId: string, afterPos: number, limit: number, room?: Room) => TreeEvent[]
 
 /** Rows read at a time of each log that is merged. */
-const CHUNK = 64
+const CHUNK = 16
 
 interface Range { id: string, segment: number, first_seq: number, end_seq: number | null }
 type Row = [seq: number, pos: number, type: string, time: number, data: string]
@@ -38,7 +39,7 @@ export function createReadTree (db: DatabaseSync): ReadTree {
     return low
   }
 
-  return (tenant, runId, afterPos, limit) => {
+  return (tenant, runId, afterPos, limit, room = { chars: Infinity }) => {
     const readers: RangeReader[] = []
     for (const range of sql.ranges.all(tenant, JSON.stringify([runId])) as unknown as Range[]) {
       const seq = firstAfter(range, afterPos)
@@ -47,13 +48,13 @@ export function createReadTree (db: DatabaseSync): ReadTree {
         sql.rows.all(range.segment, from, range.end_seq ?? Number.MAX_SAFE_INTEGER, Math.min(limit, CHUNK)) as unknown as Row[]
       readers.push(new RangeReader(range.id, seq, read))
     }
-    return merge(readers, limit)
+    return merge(readers, limit, room)
   }
 }
 
-function merge (readers: RangeReader[], limit: number): TreeEvent[] {
+function merge (readers: RangeReader[], limit: number, room: Room): TreeEvent[] {
   const events: TreeEvent[] = []
-  while (events.length < limit) {
+  while (events.length < limit && room.chars > 0) {
     let next: RangeReader | undefined
     let other = Infinity
     for (const reader of readers) {
@@ -63,7 +64,10 @@ function merge (readers: RangeReader[], limit: number): TreeEvent[] {
       } else if (reader.pos < other) other = reader.pos
     }
     if (!next) break
-    while (next.pos < other && events.length < limit) events.push(next.take())
+    while (next.pos < other && events.length < limit && room.chars > 0) {
+      room.chars -= next.chars
+      events.push(next.take())
+    }
   }
   return events
 }
@@ -83,6 +87,9 @@ class RangeReader {
 
   /** Place of the next event; `Infinity` when there is none. */
   get pos (): number { return this.#rows[this.#at]?.[1] ?? Infinity }
+
+  /** How long its text is. */
+  get chars (): number { return this.#rows[this.#at]?.[4].length ?? 0 }
 
   take (): TreeEvent {
     const [seq, pos, type, time, data] = this.#rows[this.#at++] as Row

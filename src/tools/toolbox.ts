@@ -1,7 +1,7 @@
 import { RESERVED_TOOLS, type CompileSchema, type Tool } from '../core/tool.ts'
 import { createRunCode, onlyRunCode, type RunCode, type RunCodeOptions } from './code/run-code.ts'
 import { createSandbox } from './code/sandbox.ts'
-import type { HttpToolConfig } from './http/tool.ts'
+import type { HttpToolConfig, HttpToolDeps } from './http/tool.ts'
 import type { McpDeps } from './mcp/server.ts'
 import type { McpServerConfig } from './mcp/server-config.ts'
 import type { McpSource } from './mcp/source.ts'
@@ -16,6 +16,7 @@ export interface ToolboxOptions {
   compile: CompileSchema
   log: McpDeps['log']
   version: string
+  traceHeaders?: HttpToolDeps['traceHeaders']
 }
 
 /** What a deployment gives its children to work with. */
@@ -30,7 +31,7 @@ export interface Toolbox {
 }
 
 /** Loads what the settings ask for and no more: an idle service without tools holds none of it. Throws an `Error` for bad names. */
-export async function createToolbox ({ settings, compile, log, version }: ToolboxOptions): Promise<Toolbox> {
+export async function createToolbox ({ settings, compile, log, version, traceHeaders }: ToolboxOptions): Promise<Toolbox> {
   const clash = settings.http.find(({ name }, index) => RESERVED_TOOLS.has(name) || settings.http.slice(0, index).some((other) => other.name === name))
   if (clash) throw new Error(`tools.${clash.name}: the name is taken`)
   const sandbox = createSandbox()
@@ -40,7 +41,7 @@ export async function createToolbox ({ settings, compile, log, version }: Toolbo
   let source: McpSource | undefined
   if (outbound && settings.http.length > 0) {
     const { createHttpTool } = await import('./http/tool.ts')
-    tools.push(...settings.http.map((tool) => createHttpTool(tool, { outbound, compile })))
+    tools.push(...settings.http.map((tool) => createHttpTool(tool, { outbound, compile, ...(traceHeaders ? { traceHeaders } : {}) })))
   }
   if (outbound && settings.mcp.length > 0) {
     const { createMcpSource } = await import('./mcp/source.ts')

@@ -101,7 +101,7 @@ test('6.2 who joins in mid-message gets one snapshot that stands for every delta
   expect(feed.since(undefined)).toEqual({
     snapshot: { step: 2, attempt: 1, index: 2, parts: [{ kind: 'reasoning', text: 'hm' }, { kind: 'text', text: 'ab' }] },
     deltas: [],
-    place: { step: 2, attempt: 1, index: 2 }
+    place: { message: 1, step: 2, attempt: 1, index: 2 }
   })
 })
 
@@ -125,7 +125,7 @@ test('6.4 a reader a few thousand deltas behind still gets the deltas, and the f
   for (let i = 0; i < 4_000; i++) feed.push('text', 'x')
   expect(behind.read()?.deltas).toHaveLength(4_000)
   for (let i = 0; i < 100_000; i++) feed.push('text', 'x')
-  expect(feed.since({ step: 1, attempt: 1, index: 90_000 })?.deltas.length ?? 0).toBeLessThanOrEqual(8_192)
+  expect(feed.since({ message: 1, step: 1, attempt: 1, index: 90_000 })?.deltas.length ?? 0).toBeLessThanOrEqual(8_192)
 })
 
 test('6.2 a new attempt starts with an empty snapshot', () => {
@@ -135,11 +135,24 @@ test('6.2 a new attempt starts with an empty snapshot', () => {
   feed.push('text', 'void')
   live.read()
   feed.begin(1, 2)
-  expect(live.read()).toEqual({ snapshot: { step: 1, attempt: 2, index: -1, parts: [] }, deltas: [], place: { step: 1, attempt: 2, index: -1 } })
+  expect(live.read()).toEqual({ snapshot: { step: 1, attempt: 2, index: -1, parts: [] }, deltas: [], place: { message: 2, step: 1, attempt: 2, index: -1 } })
   feed.push('text', 'new')
   live.read()
   expect(live.parts).toEqual([{ kind: 'text', text: 'new' }])
-  expect(feed.since({ step: 1, attempt: 1, index: 0 })?.snapshot).toBeDefined()
+  expect(feed.since({ message: 1, step: 1, attempt: 1, index: 0 })?.snapshot).toBeDefined()
+})
+
+test('6.2 a message of a later turn is another one, though its step and attempt are the same', () => {
+  const feed = new DeltaFeed()
+  const live = reader(feed)
+  for (const said of ['first', 'second']) {
+    feed.begin(1, 1)
+    for (const letter of said) feed.push('text', letter)
+    live.read()
+    expect(live.parts).toEqual([{ kind: 'text', text: said }])
+    feed.end()
+  }
+  expect(live.indexes).toEqual([0, 1, 2, 3, 4, 5])
 })
 
 test('6.2 before a message and after it there is nothing to follow, and what comes late is dropped', () => {
@@ -184,7 +197,7 @@ test('6.4 deltas that nobody watches are not kept: who comes then gets a snapsho
   feed.push('text', 'a')
   stop()
   feed.push('text', 'b')
-  expect(feed.since({ step: 1, attempt: 1, index: -1 })).toMatchObject({ snapshot: { index: 1, parts: [{ text: 'ab' }] }, deltas: [] })
+  expect(feed.since({ message: 1, step: 1, attempt: 1, index: -1 })).toMatchObject({ snapshot: { index: 1, parts: [{ text: 'ab' }] }, deltas: [] })
 })
 
 test('readers are woken by each piece and each attempt until they stop listening', () => {

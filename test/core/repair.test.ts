@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { SessionEvent } from '../../src/core/events.ts'
+import { noUsage, text, type NewEvent, type SessionEvent } from '../../src/core/events.ts'
 import { NEVER_STARTED, OUTCOME_UNKNOWN, repair } from '../../src/core/repair.ts'
 import { openTurn } from '../../src/core/turn.ts'
 import { assistant, balancedLogs, call, crashedLogs, numbered, result, user } from './histories.ts'
@@ -101,4 +101,22 @@ test('2.7 the model is told which call may have run and which never started', ()
 test('2.7 an open turn without an open step ends with turn/end alone', () => {
   const log = numbered([{ type: 'turn/start', data: { turn: 1, origin: 'task' } }, user('task')])
   expect(repair(log)).toEqual([{ type: 'turn/end', data: { turn: 1, reason: 'interrupted' } }])
+})
+
+test('2.7 what a program was calling when a crash cut it off gets a result too, before the program\'s own; its host is asked no more', () => {
+  const code = { toolCallId: 'p', name: 'run_code' }
+  const inside = (n: number, executor: 'service' | 'host' = 'service'): NewEvent =>
+    ({ type: 'tool/call', data: { toolCallId: `p:code:${n}`, name: 'read', input: {}, executor, idempotent: false, parent: 'p' } })
+  const log = numbered([
+    { type: 'turn/start', data: { turn: 1, origin: 'task' } }, { type: 'step/start', data: { turn: 1, step: 1, attempt: 1 } },
+    { type: 'assistant/message', data: { content: [{ type: 'tool-call', ...code, arguments: '{}' }], usage: noUsage(), model: 'm', stop: 'tool-calls' } },
+    { type: 'tool/call', data: { ...code, input: {}, executor: 'service', idempotent: false } },
+    inside(1), { type: 'tool/result', data: { toolCallId: 'p:code:1', name: 'read', content: [], isError: false, parent: 'p' } }, inside(2), inside(3, 'host')
+  ])
+  const unknown = { content: [text(OUTCOME_UNKNOWN)], isError: true }
+  expect(repair(log).filter(({ type }) => type === 'tool/result').map(({ data }) => data)).toEqual([
+    { toolCallId: 'p:code:2', name: 'read', parent: 'p', ...unknown },
+    { toolCallId: 'p:code:3', name: 'read', parent: 'p', ended: 'cancelled', ...unknown },
+    { ...code, ...unknown }
+  ])
 })

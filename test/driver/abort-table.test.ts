@@ -46,7 +46,7 @@ test.each(places.flatMap((place) => [
   const { room, controller } = await scene()
   const hooked: Room = await openDriver(onTestFinished, {
     compile: () => { at('a schema is compiled'); return () => [] },
-    reserve: (resumed) => { at('the slot is reserved'); return hooked.slots.reserve(resumed) },
+    reserve: (...args) => { at('the slot is reserved'); return hooked.slots.reserve(...args) },
     now: () => { at('the row is written down'); return Date.now() }
   })
   const outputSchema = { type: 'object', properties: {} }

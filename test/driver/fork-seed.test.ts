@@ -59,9 +59,9 @@ test('3.2, 3.4 while the parent\'s first turn is open its prefix is empty: the c
 test('3.3 what the parent logs after the start call does not reach the child, even before it is published', async () => {
   const room: Room = await openDriver(onTestFinished, {
     acts: [says('first'), says('child')],
-    reserve (resumed) {
+    reserve (...args) {
       parents[0]?.log.appendAll([{ type: 'turn/start', data: { turn: 2, origin: 'service' } }, { type: 'turn/end', data: { turn: 2, reason: 'completed' } }])
-      return room.slots.reserve(resumed)
+      return room.slots.reserve(...args)
     }
   })
   const parents: ChildRun[] = []

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { text } from '../../src/core/events.ts'
-import { SuspendReason } from '../../src/core/live.ts'
+import { CancelReason, SuspendReason } from '../../src/core/live.ts'
 import { openTurn } from '../../src/core/turn.ts'
 import type { ChildRun } from '../../src/driver/child-run.ts'
 import { expectNothingLeft, openDriver, timers, type RequestChanges, type Room, type RoomOptions } from '../support/driver-room.ts'
@@ -193,4 +193,48 @@ test('2.5 a deadline that passed while no process ran the run is over at once: L
   const { room, run } = await takenUp(left, { acts: [says('too late')], now: () => Date.now() + 3_600_000 })
   expect(await run.result).toMatchObject({ stopReason: 'error', error: { code: 'LIMIT_TIME' }, diagnostic: 'timeoutMs 60000 reached' })
   expect(room.models.requests).toEqual([])
+})
+
+const connecting = { list: (signal: AbortSignal): Promise<never> => new Promise((_resolve, reject) => {
+  const onAbort = (): void => reject(signal.reason as Error)
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) onAbort()
+}) }
+
+test('2.8, 5.2 a run that is cancelled while its tools connect anew ends aborted, its turn too: that is no fault', async () => {
+  for (const when of ['before the restart', 'after it']) {
+    const left = await stopped([hangs()], {}, {
+      async until (room, run) {
+        await room.models.received(0)
+        if (when === 'after it') return
+        run.log.append('run/cancel', { at: 1, reason: 'enough', by: 'request' })
+        await run.log.durable()
+      }
+    })
+    const { room, run, before } = await takenUp(left, { source: connecting })
+    if (when === 'after it') run.abort(new CancelReason('request', 'enough'))
+    expect(await run.result).toMatchObject({ stopReason: 'aborted' })
+    expect((await room.log(run)).at(-2)).toMatchObject({ type: 'turn/end', data: { turn: 1, reason: 'aborted' } })
+    await expectNothingLeft(room, run, before)
+  }
+})
+
+test('2.8 a run whose process stops while its tools connect anew is left as it was for the next start', async () => {
+  const first = await stopped([hangs()], {})
+  const { room, run } = await takenUp(first, { source: connecting })
+  run.abort(new SuspendReason())
+  await run.stopped
+  await run.log.durable()
+  expect((await room.log(run)).at(-1)).toMatchObject({ type: 'run/resumed' })
+  expect(room.faults).toEqual([])
+  await room.store.close()
+  const last = await takenUp(first, { acts: [says('at last')] })
+  expect(await last.run.result).toMatchObject({ stopReason: 'completed', output: [text('at last')] })
+})
+
+test('2.5 a time limit that passes while tools connect anew is that limit\'s error', async () => {
+  const left = await stopped([hangs()], { service: { limits: { timeoutMs: 60_000 } } })
+  const { room, run, before } = await takenUp(left, { source: connecting, now: () => Date.now() + 60_001 })
+  expect(await run.result).toMatchObject({ stopReason: 'error', error: { code: 'LIMIT_TIME', message: 'timeoutMs 60000 reached' } })
+  await expectNothingLeft(room, run, before)
 })

@@ -6,9 +6,9 @@ const never = new AbortController().signal
 
 test('8.3 places go to who came first, and the queue before them is bounded', async () => {
   const slots = createSlots({ running: 2, queued: 2 })
-  const [a, b, c, d] = [1, 2, 3, 4].map(() => slots.reserve(false)) as [Slot, Slot, Slot, Slot]
+  const [a, b, c, d] = [1, 2, 3, 4].map(() => slots.reserve('t', false)) as [Slot, Slot, Slot, Slot]
   expect([a, b, c, d].map(({ free }) => free)).toEqual([true, true, false, false])
-  expect(() => slots.reserve(false)).toThrow('the queue of runs is full')
+  expect(() => slots.reserve('t', false)).toThrow('the queue of runs is full')
   const order: string[] = []
   const taken = [d.acquire(never).then(() => order.push('d')), c.acquire(never).then(() => order.push('c'))]
   a.release()
@@ -21,21 +21,21 @@ test('8.3 places go to who came first, and the queue before them is bounded', as
 
 test('8.3 what a restart finds is taken in whatever the queue holds', () => {
   const slots = createSlots({ running: 1, queued: 0 })
-  expect([slots.reserve(true), slots.reserve(true), slots.reserve(true)].map(({ free }) => free)).toEqual([true, false, false])
-  expect(() => slots.reserve(false)).toThrow('the queue of runs is full')
+  expect([slots.reserve('t', true), slots.reserve('t', true), slots.reserve('t', true)].map(({ free }) => free)).toEqual([true, false, false])
+  expect(() => slots.reserve('t', false)).toThrow('the queue of runs is full')
   expect(slots.queued).toBe(2)
 })
 
 test('8.3 a place in the queue is free again once its run is cancelled', async () => {
   const slots = createSlots({ running: 1, queued: 1 })
-  const first = slots.reserve(false)
-  const waiting = slots.reserve(false)
+  const first = slots.reserve('t', false)
+  const waiting = slots.reserve('t', false)
   const cancel = new AbortController()
   const acquired = waiting.acquire(cancel.signal)
   cancel.abort(new Error('cancelled'))
   await expect(acquired).rejects.toThrow('cancelled')
   expect(slots.queued).toBe(0)
-  const next = slots.reserve(false)
+  const next = slots.reserve('t', false)
   first.release()
   await next.acquire(never)
   expect(slots.running).toBe(1)
@@ -43,8 +43,8 @@ test('8.3 a place in the queue is free again once its run is cancelled', async (
 
 test('8.3 who gave up its place comes again at the end of the queue', async () => {
   const slots = createSlots({ running: 1, queued: 9 })
-  const first = slots.reserve(false)
-  const second = slots.reserve(false)
+  const first = slots.reserve('t', false)
+  const second = slots.reserve('t', false)
   first.release()
   const again = first.acquire(never)
   await second.acquire(never)
@@ -65,7 +65,7 @@ test('8.3 whatever is reserved and released: no more hold a place than there are
     for (const { do: what, who } of steps) {
       const one = held[who % Math.max(1, held.length)]
       if (what === 'reserve') {
-        if (slots.running < running || slots.queued < 5) held.push({ slot: slots.reserve(false), cancel: new AbortController() })
+        if (slots.running < running || slots.queued < 5) held.push({ slot: slots.reserve('t', false), cancel: new AbortController() })
       } else if (one && what === 'release') one.slot.release()
       else if (one && what === 'acquire') one.slot.acquire(one.cancel.signal).catch(() => {})
       else if (one) {

@@ -102,7 +102,8 @@ test('§4 the configuration renames the providers: the name is in the list, in t
   const service = await startService(onTestFinished, { yaml: 'providers:\n  spawn:\n    providerName: helper\n  fork:\n    providerName: twin\n' })
   expect((await service.call('GET', '/v1/providers')).body.providers).toEqual([
     { name: 'helper', available: true, capabilities: ALL, inheritsParentContext: false },
-    { name: 'twin', available: true, capabilities: ALL, inheritsParentContext: true }
+    { name: 'twin', available: true, capabilities: ALL, inheritsParentContext: true },
+    expect.objectContaining({ name: 'claude-code', available: false })
   ])
   expect(await service.start({ provider: 'helper', task: 't' })).toMatchObject({ provider: 'helper' })
   const unknown = await service.call('POST', '/v1/runs', { provider: 'fork', task: 't' })

@@ -121,3 +121,16 @@ test('a loopback host is a name or address of this machine', () => {
   expect(['LOCALHOST', '127.1', '[0:0:0:0:0:0:0:1]'].map(isLoopback)).toEqual([true, true, true])
   expect(['', 'localhost/x', '[::2]', 'a b', '127.0.0.256'].filter(isLoopback)).toEqual([])
 })
+
+test('rates are kept of those alone who started in the last minute, however many came', () => {
+  const clock = { now: 0 }
+  const allow = createStartRate(() => clock.now)
+  const start = (n: number): void => allow({ id: `token:${n}`, tenant: 't', scopes: [], limits: { startsPerMinute: 1 } })
+  for (let n = 0; n < 1000; n++) start(n)
+  clock.now = 59_000
+  expect(() => start(0)).toThrow('may start 1 runs a minute')
+  clock.now = 61_000
+  start(5000)
+  start(1)
+  expect(() => start(1)).toThrow('may start 1 runs a minute')
+})

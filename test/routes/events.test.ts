@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { refuse } from '../../src/core/errors.ts'
 import { eventText, frame } from '../../routes/sse.ts'
 import type { StreamItem } from '../../src/runs/api.ts'
-import { itemText } from '../../routes/views.ts'
+import { createItemText } from '../../routes/views.ts'
 import { createApp, problem } from './app.ts'
 import { RUN_ID, result, runView } from './fake-runs.ts'
 
@@ -47,7 +47,7 @@ test('6.1, 6.2 the stream carries each kind of item as its event', async ({ onTe
   expect(list.map(({ id, event }) => [id, event])).toEqual([
     [undefined, 'run'], ['c3', 'tool/call'], [
       undefined, 'snapshot'
-    ], [undefined, 'delta'], [undefined, 'gap'], ['c4', 'run/settled'], ['c5', 'settled']
+    ], [undefined, 'delta'], ['c9', 'gap'], ['c4', 'run/settled'], ['c5', 'settled']
   ])
   expect(list[0]?.data).toMatchObject({ runId: RUN_ID, type: 'run', data: { id: RUN_ID, createdAt: time } })
   expect(list[1]?.data).toEqual({ runId: RUN_ID, seq: 3, time, type: 'tool/call', data: { toolCallId: 't', deadline: time } })
@@ -169,6 +169,7 @@ test('6.1, 6.2 what readers share reads as what each has alone, and is written o
   const event = { seq: 3, time: 0, type: 'turn/start', data }
   const alone: StreamItem[] = [{ type: 'event', runId: RUN_ID, cursor: 'c3', event }, { type: 'delta', runId: RUN_ID, delta }]
   const shared = alone.map((item) => ({ ...item, shared: true }) as StreamItem)
+  const itemText = createItemText()
   const expected = alone.map((item) => itemText(RUN_ID, item, {}))
   expect(reads).toBe(1)
   for (let reader = 0; reader < 3; reader++) expect(shared.map((item) => itemText(RUN_ID, item, {}))).toEqual(expected)

@@ -71,6 +71,8 @@ export function createFakeRuns (): FakeRuns {
     async disconnected () {},
     async dispose () {},
     async answerTools (_caller: Caller, _id: string, _answers: ToolAnswer[]) { return { run: fake.run, replayed: fake.replayed } },
+    async openFrames () { return { push: async () => {}, end: async () => 3 } },
+    async readFrames () { return ['{}'] },
     async eventPage () { return { events: [], after: null, settled: false } },
     async stream () { return { ended: false as const, items: (async function * (): AsyncGenerator<StreamItem[]> {})() } },
     async createSession () { return { session: session(RUN_ID), replayed: false } },

@@ -25,9 +25,9 @@ const TABLE: Record<number, RefusalCode[]> = {
   ],
   429: ['RATE_LIMITED', 'QUOTA_EXCEEDED'],
   500: ['INTERNAL'],
-  503: ['OVERLOADED', 'SHUTTING_DOWN', 'STORE_UNAVAILABLE']
+  503: ['OVERLOADED', 'SHUTTING_DOWN', 'STORE_UNAVAILABLE', 'AUTH_UNAVAILABLE']
 }
-const RETRYABLE = ['RATE_LIMITED', 'QUOTA_EXCEEDED', 'OVERLOADED', 'SHUTTING_DOWN', 'STORE_UNAVAILABLE', 'INTERNAL']
+const RETRYABLE = ['RATE_LIMITED', 'QUOTA_EXCEEDED', 'OVERLOADED', 'SHUTTING_DOWN', 'STORE_UNAVAILABLE', 'AUTH_UNAVAILABLE', 'INTERNAL']
 
 test('5.5 each code has the status of the table, and no other code has one', () => {
   const table = Object.entries(TABLE).flatMap(([status, codes]) => codes.map((code) => [code, Number(status)] as const))

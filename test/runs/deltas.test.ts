@@ -212,4 +212,4 @@ test('6.1 a thousand readers of one run get everything, and stay no longer than 
     const message = named(events, 'assistant/message').at(-1) as SseEvent
     expect(messageOf(events.slice(0, events.indexOf(message)))).toEqual([{ kind: 'text', text: 'one two three four' }])
   }
-})
+}, 60_000)

@@ -8,9 +8,9 @@ const hang = { task: 'stay', agentOptions: { script: [{ hang: true }] } }
 const asks = { task: 'ask', tools: [{ name: 'ask' }], agentOptions: { script: [{ call: { name: 'ask' } }, { say: 'done' }] } }
 
 /** A service whose disk takes nothing until the test says so. */
-async function onHeldDisk (): Promise<{ service: Service, flushes: HeldFlushes }> {
+async function onHeldDisk (alone = false): Promise<{ service: Service, flushes: HeldFlushes }> {
   const path = join(makeFolder(onTestFinished), 'runs.db')
-  const service = await startService(onTestFinished, { env: { DATABASE_URL: `sqlite:${path}` } })
+  const service = await startService(onTestFinished, { env: { DATABASE_URL: `sqlite:${path}` }, alone })
   return { service, flushes: holdFlushes(onTestFinished) }
 }
 
@@ -68,7 +68,7 @@ test('2.4 a replay says nothing of a run that is not durable', async () => {
 })
 
 test('a waiting start costs one flush: its settlement makes its publication durable too', async () => {
-  const { service, flushes } = await onHeldDisk()
+  const { service, flushes } = await onHeldDisk(true)
   const sent = send(service, hello, { prefer: 'wait=10' })
   await flushes.next()
   flushes.release()

@@ -3,6 +3,7 @@ import type { Store } from '../../src/core/store.ts'
 import { describeForks } from './contract-forks.ts'
 import { describeLogs } from './contract-logs.ts'
 import { describeModel } from './contract-model.ts'
+import { describeObservations } from './contract-observations.ts'
 import { describePublication } from './contract-publication.ts'
 import { describeQueries } from './contract-queries.ts'
 import { describeRetention } from './contract-retention.ts'
@@ -27,5 +28,6 @@ export function storeContract (name: string, open: OpenStore): void {
   describeQueries(name, newStore)
   describeSessions(name, newStore)
   describeRetention(name, newStore)
+  describeObservations(name, newStore)
   describeModel(name, newStore)
 }

@@ -6,11 +6,16 @@ export const MAX_LINE_BYTES = 8 * 1024 * 1024
 /** So much of a longer one is kept, for the journal. */
 const KEPT_BYTES = 1024
 
+/** A line, and what it is to the normalizer. `cut`: it was longer than the longest, and only its beginning is there. */
+export interface ReadLine { line: string, input: Input, cut: boolean }
+
 export interface LineReader {
   /** The lines that a piece of the CLI's output completes. */
-  push (piece: Uint8Array): Input[]
+  push (piece: Uint8Array): ReadLine[]
   /** What stands behind the last line break. */
-  end (): Input[]
+  end (): ReadLine[]
+  /** The line under way is longer than the longest already. */
+  readonly isTooLong: boolean
 }
 
 /** A line as an input: a frame where it is one JSON object, else unreadable (A1). */
@@ -23,33 +28,44 @@ export function readLine (line: string): Input {
   }
 }
 
-/** Cuts output into lines, however it comes in pieces; each byte is looked at once. */
+/** A line's beginning is kept in a buffer of this size at least, and the buffer between lines where it is no larger. */
+const ROOM = 65_536
+
+/** Cuts output into lines, however it comes in pieces; a piece is its owner's again once it was taken. */
 export function createLineReader (maxBytes = MAX_LINE_BYTES): LineReader {
-  let pieces: Uint8Array[] = []
+  /** The line under way, up to the longest. Grows by doubling: many tiny pieces cost no more than their bytes. */
+  let kept = Buffer.alloc(0)
   let size = 0
   const add = (piece: Uint8Array): void => {
-    if (piece.length > 0 && size <= maxBytes) pieces.push(size + piece.length <= maxBytes ? piece : piece.subarray(0, KEPT_BYTES))
+    const from = Math.min(size, maxBytes)
     size += piece.length
+    const to = Math.min(size, maxBytes)
+    if (to > kept.length) {
+      const grown = Buffer.allocUnsafe(Math.max(to, Math.min(2 * kept.length, maxBytes), ROOM))
+      kept.copy(grown, 0, 0, from)
+      kept = grown
+    }
+    kept.set(piece.subarray(0, to - from), from)
   }
-  const take = (): Input => {
-    const whole = Buffer.concat(pieces)
-    const input: Input = size <= maxBytes ? readLine(whole.toString('utf8')) : { type: 'unreadable', line: whole.subarray(0, KEPT_BYTES).toString('utf8') }
-    pieces = []
+  const take = (): ReadLine => {
+    const cut = size > maxBytes
+    const line = kept.toString('utf8', 0, cut ? Math.min(KEPT_BYTES, maxBytes) : size)
     size = 0
-    return input
+    if (kept.length > ROOM) kept = Buffer.alloc(0)
+    return { line, cut, input: cut ? { type: 'unreadable', line } : readLine(line) }
   }
   return {
+    get isTooLong () { return size > maxBytes },
     push (piece) {
-      const inputs: Input[] = []
+      const lines: ReadLine[] = []
       let from = 0
       for (let at = piece.indexOf(10); at !== -1; at = piece.indexOf(10, from)) {
         add(piece.subarray(from, at))
-        inputs.push(take())
+        lines.push(take())
         from = at + 1
       }
-      // The piece is its owner's again once this returns.
-      add(piece.slice(from))
-      return inputs
+      add(piece.subarray(from))
+      return lines
     },
     end: () => size === 0 ? [] : [take()]
   }

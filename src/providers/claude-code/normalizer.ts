@@ -1,10 +1,10 @@
 import { listIn, nameIn, objectIn, partsIn, plainInput, stringIn, userIn } from './frames.ts'
-import { takeCall, takeCallResult, taggedChild, takeShell, takeTagged, takeTaskNews, takeTaskStart } from './children.ts'
-import { outOf, type Draft, type State } from './state.ts'
+import { settleChild, takeCall, takeCallResult, taggedChild, takeShell, takeTagged, takeTaskNews, takeTaskStart } from './children.ts'
+import { childOf, outOf, type Draft, type State } from './state.ts'
 import { see, takeAssistant, takeResult as takeCallEnd, takeStream } from './transcript.ts'
 import { abandon, begin, drop, endAll, ensureTurn, queue, release, takeResult, takeWords } from './turns.ts'
-import { isTypedFork, startTypedFork } from './typed-fork.ts'
-import type { Emitted, Frame, Input } from './vocabulary.ts'
+import { isTypedFork, settleTypedFork, startTypedFork } from './typed-fork.ts'
+import type { ChildRef, Emitted, Frame, Input } from './vocabulary.ts'
 
 /**
  * The Claude Code CLI's frames in this service's terms (seed 002): `(state, input) → [state, events]`, without clock or I/O, so
@@ -200,12 +200,20 @@ function takeWord (d: Draft, input: Exclude<Input, { type: 'frame' | 'unreadable
     case 'sent': queue(d, { uuid: input.uuid, content: input.content }); return
     case 'interrupt': d.state.interrupt ??= { answered: false, ms: 0 }; return
     case 'stop': d.state.stopping = true; return
+    case 'child/stop': stopChild(d, input.child); return
     case 'tick': takeTime(d, Math.max(0, input.ms)); return
     case 'exit': endAll(d, `the CLI ended before the turn did (${input.signal ?? `code ${input.code ?? 'unknown'}`})`); break
     case 'end': endAll(d, 'the input ended before the turn did'); break
     default: input satisfies never
   }
   d.state.ended = true
+}
+
+function stopChild (d: Draft, ref: ChildRef): void {
+  const child = childOf(d.state, ref)
+  if (!child) return
+  if (d.state.fork === ref) settleTypedFork(d, 'aborted')
+  else settleChild(d, child, 'aborted')
 }
 
 function takeTime (d: Draft, ms: number): void {

@@ -52,6 +52,8 @@ export interface State {
   readonly opened: boolean
   readonly model: string | undefined
   readonly log: Transcript
+  /** Turns of the session before this run. */
+  readonly before: number
   readonly turn: Turn | undefined
   readonly pending: readonly Line[]
   /** The CLI tells when a line begins: content without that word is a wake turn's. */
@@ -78,8 +80,9 @@ export interface State {
   readonly fork: ChildRef | undefined
 }
 
-export const createState = (mode: State['mode']): State => ({
-  mode, lines: 0, ended: false, stopping: false, opened: false, model: undefined, log: emptyTranscript(), turn: undefined, pending: [],
+/** `before`: the turns that the session holds already. */
+export const createState = (mode: State['mode'], before = 0): State => ({
+  mode, lines: 0, ended: false, stopping: false, opened: false, model: undefined, log: emptyTranscript(before), before, turn: undefined, pending: [],
   lifecycle: false, begun: [], result: undefined, quietMs: 0, interrupt: undefined, abandoned: undefined, muted: false, children: 0,
   running: emptyMap(), settled: noneRecent(), tags: emptyMap(), tasks: emptyMap(), shells: noneRecent(), skills: emptyMap(), fork: undefined
 })

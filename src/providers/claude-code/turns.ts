@@ -12,6 +12,9 @@ import type { ChildReason, Frame, TurnEnded } from './vocabulary.ts'
 const MOST_PENDING = 1000
 const MOST_BEGUN = 64
 
+/** No turn of this run has begun yet; the session may hold those of earlier runs. */
+const isFresh = (d: Draft): boolean => d.state.log.turn === d.state.before
+
 /** D1: a user line on its way. It is in the log when the CLI says that it begins. */
 export function queue (d: Draft, line: Line): void {
   if (line.uuid !== undefined && (d.state.begun.includes(line.uuid) || d.state.pending.some(({ uuid }) => uuid === line.uuid))) return
@@ -68,7 +71,7 @@ export function ensureTurn (d: Draft): void {
   d.fed = 'chat'
   if (d.state.turn) return
   if (!d.state.lifecycle && d.state.pending.length > 0) begin(d, d.state.pending[0]?.uuid)
-  else openTurn(d, d.state.log.turn === 0 ? 'task' : 'service')
+  else openTurn(d, !isFresh(d) ? 'service' : d.state.log.turn === 0 ? 'task' : 'message')
 }
 
 /** A user's message in the chat's log. */
@@ -106,7 +109,7 @@ export function takeResult (d: Draft, frame: Frame): void {
     d.state.muted = false
     return
   }
-  if (!d.state.turn && d.state.log.turn > 0) return
+  if (!d.state.turn && !isFresh(d)) return
   ensureTurn(d)
   const turn = d.state.turn as Turn | undefined
   const end = readEnd(frame, turn?.interrupted === true)
@@ -193,7 +196,7 @@ export function endAll (d: Draft, why: string): void {
   const error = outcome('INTERRUPTED', why)
   const [first, ...others] = d.state.pending
   d.state.pending = []
-  if (first && d.state.log.turn === 0) start(d, first)
+  if (first && isFresh(d)) start(d, first)
   else if (first) others.unshift(first)
   d.state.log = endMessage(d.state.log, outOf(d, 'chat'), reason === 'aborted')
   settleTypedFork(d, reason)

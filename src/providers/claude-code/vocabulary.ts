@@ -16,6 +16,8 @@ export type Input =
   | { type: 'interrupt' }
   /** The process is being ended by us: what still runs at its end was aborted. */
   | { type: 'stop' }
+  /** A child is given up by whoever watches: what still comes of it is the journal's (B9). */
+  | { type: 'child/stop', child: ChildRef }
   /** `ms` have passed since the last tick. Only a driver has a clock. */
   | { type: 'tick', ms: number }
   | { type: 'exit', code?: number | null, signal?: string | null }

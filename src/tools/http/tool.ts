@@ -1,9 +1,10 @@
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { messageOf } from '../../core/errors.ts'
+import { createRedactor } from '../../core/secrets.ts'
 import { text } from '../../core/events.ts'
-import { toolError, type CompileSchema, type Tool, type ToolOutcome } from '../../core/tool.ts'
+import type { TraceHeaders } from '../../core/run.ts'
+import { toolError, type CompileSchema, type Tool, type ToolContext, type ToolOutcome } from '../../core/tool.ts'
 import { failureReason, wasSent, type Outbound } from '../outbound.ts'
-import { createRedactor } from '../secrets.ts'
 import { followRequest, type HttpMethod, type HttpRequest } from './request.ts'
 import { excerpt, readBody } from './response.ts'
 import { parseBodyTemplate, parseUrlTemplate, type BodyTemplate, type UrlTemplate } from './template.ts'
@@ -31,7 +32,12 @@ export interface HttpToolConfig {
   maxBytes?: number
 }
 
-export interface HttpToolDeps { outbound: Outbound, compile: CompileSchema }
+export interface HttpToolDeps {
+  outbound: Outbound
+  compile: CompileSchema
+  /** Where the call stands in a trace; sent unless the tool has a traceparent of its own. */
+  traceHeaders?: (call: ToolContext) => TraceHeaders | undefined
+}
 
 export const HTTP_TOOL_TIMEOUT_MS = 30_000
 export const HTTP_TOOL_MAX_BYTES = 1_048_576
@@ -42,7 +48,7 @@ const OWN_HEADERS = new Set(['host', 'connection', 'content-length', 'transfer-e
  * The tool of a configured HTTP request. Throws an `Error` that names the tool and everything that is wrong with its description.
  * A response that is no success, a refused redirect and a failed request are error results (http-api.md 8.4).
  */
-export function createHttpTool (config: HttpToolConfig, { outbound, compile }: HttpToolDeps): Tool {
+export function createHttpTool (config: HttpToolConfig, { outbound, compile, traceHeaders }: HttpToolDeps): Tool {
   const { name, description, inputSchema, method } = config
   const { url, body, validate, headers } = readDescription(config, outbound, compile)
   const redact = createRedactor(config.secrets ?? [])
@@ -55,10 +61,13 @@ export function createHttpTool (config: HttpToolConfig, { outbound, compile }: H
     executor: 'service',
     idempotent: call.idempotent,
     validate,
-    async execute (input, { signal }) {
+    async execute (input, context) {
       if (!isObject(input)) return toolError('invalid arguments: must be an object')
       const request = requestOf(input as JsonObject, { method, url, body, headers })
-      return typeof request === 'string' ? toolError(`invalid arguments: ${request}`) : await perform(request, call, signal)
+      if (typeof request === 'string') return toolError(`invalid arguments: ${request}`)
+      const trace = headers.has('traceparent') ? undefined : traceHeaders?.(context)
+      for (const [name, value] of Object.entries(trace ?? {})) request.headers.set(name, value)
+      return await perform(request, call, context.signal)
     }
   }
 }

@@ -126,7 +126,8 @@ function createClient (config: McpServerConfig, { version, compile, log, redact,
       }
     }
   })
-  client.onerror = (error) => log.debug({ mcp: config.name }, redact(`MCP: ${messageOf(error)}`))
+  // What the parser says of a line that is no JSON holds pieces of it, in which no secret can be told.
+  client.onerror = (error) => log.debug({ mcp: config.name }, redact(`MCP: ${error instanceof SyntaxError ? 'a line that is not JSON' : messageOf(error)}`))
   return client
 }
 

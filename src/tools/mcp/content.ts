@@ -1,16 +1,20 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client'
 import { text, type Block } from '../../core/events.ts'
 import { plainJsonFault, type Json } from '../../core/json.ts'
+import { redactJson, type Redact } from '../../core/secrets.ts'
 import type { ToolOutcome } from '../../core/tool.ts'
 
 /** The images that models see; any other is told in words. */
 const IMAGES: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp'])
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
-/** An MCP result as a tool's outcome. Content that no model here can see becomes a note in words; empty texts say nothing and go. */
-export function outcomeOf ({ content, structuredContent, isError }: CallToolResult): ToolOutcome {
-  const blocks = content.flatMap(blockOf)
-  const structured = structuredContent === undefined ? undefined : plain(structuredContent)
+/**
+ * An MCP result as a tool's outcome, without the secrets that its server was given. Content that no model here can see becomes a note
+ * in words; empty texts say nothing and go.
+ */
+export function outcomeOf ({ content, structuredContent, isError }: CallToolResult, redact: Redact): ToolOutcome {
+  const blocks = content.flatMap(blockOf).map((block) => block.type === 'text' ? { ...block, text: redact(block.text) } : block)
+  const structured = structuredContent === undefined ? undefined : redactJson(plain(structuredContent), redact)
   if (blocks.length === 0 && structured !== undefined) blocks.push(text(JSON.stringify(structured)))
   return { content: blocks, isError: isError === true, ...(structured === undefined ? {} : { structured }) }
 }

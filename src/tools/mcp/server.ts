@@ -1,8 +1,8 @@
 import { isRefusal, messageOf } from '../../core/errors.ts'
+import { createRedactor } from '../../core/secrets.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { toolError, type CompileSchema, type Tool, type ToolContext, type ToolOutcome } from '../../core/tool.ts'
 import type { Outbound } from '../outbound.ts'
-import { createRedactor } from '../secrets.ts'
 import { createBackoff, type Backoff } from './backoff.ts'
 import type { Connection } from './connection.ts'
 import type { Failure } from './failure.ts'
@@ -177,12 +177,12 @@ export class McpServer {
         const result = await connection.callTool({
           name: tool, input, signal,
           onProgress: ({ progress, total, message }) => context.progress?.({
-            progress, ...(total === undefined ? {} : { total }), ...(message === undefined ? {} : { message })
+            progress, ...(total === undefined ? {} : { total }), ...(message === undefined ? {} : { message: this.#redact(message) })
           })
         })
         this.#backoff.succeeded()
         const { outcomeOf } = await import('./content.ts')
-        return outcomeOf(result)
+        return outcomeOf(result, this.#redact)
       } catch (error) {
         signal.throwIfAborted()
         const failure = await this.#judge(connection, error)

@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { deserializeMessage, serializeMessage, type JSONRPCMessage, type Transport } from '@modelcontextprotocol/client'
-import { createLineReader, LineBuffer } from './lines.ts'
-import { endGroup } from './process-group.ts'
+import { endGroup } from '../../processes/group.ts'
+import { createLineReader } from '../../processes/lines.ts'
+import { LineBuffer } from './lines.ts'
 
 export interface StdioOptions {
   command: string

@@ -159,7 +159,8 @@ test('a recording fed in any split gives the same events', () => {
   const run = (pieces: readonly Uint8Array[]): Emitted[] => {
     const reader = createLineReader()
     let state = createState('ingest')
-    return [...pieces.flatMap((piece) => reader.push(piece)), ...reader.end(), { type: 'end' } as const].flatMap((input) => {
+    const lines = [...pieces.flatMap((piece) => reader.push(piece)), ...reader.end()]
+    return [...lines.map(({ input }) => input), { type: 'end' } as const].flatMap((input) => {
       const [next, events] = normalize(state, input)
       state = next
       return events

@@ -177,8 +177,9 @@ test('an ingested chat whose task the host gave says it once, however the CLI ec
 test('a line reader gives the same inputs for any split, across characters, and keeps of a line that is too long its head', () => {
   const bytes = Buffer.from('{"type":"a","t":"žluť 🎉"}\r\n\nno json\n{"b":1}\n' + 'x'.repeat(3000) + '\n{"type":"last"}')
   const whole = [createLineReader(2048)].flatMap((reader) => [...reader.push(bytes), ...reader.end()])
-  expect(whole.map((input) => input.type)).toEqual(['frame', 'unreadable', 'unreadable', 'frame', 'unreadable', 'frame'])
-  expect(whole[4]).toEqual({ type: 'unreadable', line: 'x'.repeat(1024) })
+  expect(whole.map(({ input }) => input.type)).toEqual(['frame', 'unreadable', 'unreadable', 'frame', 'unreadable', 'frame'])
+  expect(whole[4]).toEqual({ line: 'x'.repeat(1024), input: { type: 'unreadable', line: 'x'.repeat(1024) }, cut: true })
+  expect(whole.map(({ line, cut }) => cut ? '' : line)[0]).toBe('{"type":"a","t":"žluť 🎉"}\r')
   for (const size of [1, 2, 3, 7, 1000]) {
     const reader = createLineReader(2048)
     const inputs = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => reader.push(bytes.subarray(i * size, (i + 1) * size))).flat()

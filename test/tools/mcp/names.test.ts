@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createBackoff } from '../../../src/tools/mcp/backoff.ts'
-import { createLineReader, LineBuffer } from '../../../src/tools/mcp/lines.ts'
+import { createLineReader } from '../../../src/processes/lines.ts'
+import { LineBuffer } from '../../../src/tools/mcp/lines.ts'
 import { SERVER_NAME, toolName } from '../../../src/tools/mcp/names.ts'
 import { createMcpSource } from '../../../src/tools/mcp/source.ts'
 
