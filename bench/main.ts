@@ -8,6 +8,7 @@ import { forks } from './forks.ts'
 import { inFlight10000, inFlight500 } from './in-flight.ts'
 import { ingest } from './ingest.ts'
 import { memory } from './memory.ts'
+import { normalizer } from './normalizer.ts'
 import { overhead } from './overhead.ts'
 import { ready } from './ready.ts'
 import { retention } from './retention.ts'
@@ -29,6 +30,7 @@ const SECTIONS: Record<string, [section: Section, seconds: number]> = {
   fairness: [fairness, 180],
   retention: [retention, 600],
   tools: [tools, 240],
+  normalizer: [normalizer, 120],
   ingest: [ingest, 900]
 }
 

@@ -83,8 +83,7 @@ function sameService (origin: string, host: string): boolean {
 const MINUTE = 60_000
 
 /** A bucket a key, of as many starts as its minute allows, refilled evenly. One that is full again is forgotten: tokens come and go. */
-export function createStartRate (now: () => number): (key: KeyEntry) => void {
-  const buckets = new Map<string, { left: number, at: number }>()
+export function createStartRate (now: () => number, buckets = new Map<string, { left: number, at: number }>()): (key: KeyEntry) => void {
   let looked = now()
   return ({ id, limits }) => {
     const most = limits?.startsPerMinute

@@ -1,10 +1,11 @@
 import type { Readable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { refuse } from '../src/core/errors.ts'
+import { isRefusal, refuse } from '../src/core/errors.ts'
 import { isObject } from '../src/core/json.ts'
 import { createStrictParser } from '../src/core/strict-json.ts'
 import type { StrictJson } from '../src/core/strict-json.ts'
+import { inflate } from './inflation.ts'
 import { invalid } from './invalid.ts'
 
 /** The texts of a body at its verbatim places (strict-json.ts), exactly as they were sent. */
@@ -24,8 +25,8 @@ export function takeJsonBodies (app: FastifyInstance, maxBytes: number): void {
     const limit = Math.min(maxBytes, request.apiKey?.limits?.bodyBytes ?? maxBytes)
     const bytes = await readAll(payload, request.headers, limit)
     const text = utf8(bytes)
-    if (text.trim() === '') return {}
-    const value = parse(request, text, request.routeOptions.config.parse ?? strict)
+    if (text.length <= AT_ONCE && text.trim() === '') return {}
+    const value = await parse(request, text, request.routeOptions.config.parse ?? strict)
     if (value === null) throw invalid([{ pointer: '', detail: 'must be an object, not null' }])
     return value
   })
@@ -39,11 +40,18 @@ export function takeJsonBodies (app: FastifyInstance, maxBytes: number): void {
   })
 }
 
-function parse (request: FastifyRequest, text: string, parser: Parse): unknown {
+/** Of a longer text each step has a turn of the event loop to itself. */
+const AT_ONCE = 1_048_576
+
+async function parse (request: FastifyRequest, text: string, parser: Parse): Promise<unknown> {
+  if (text.length > AT_ONCE) await turn()
   const parsed = parser(text)
   if (parsed.faults.length > 0) throw invalid(parsed.faults)
   request.verbatim = { text: (pointer) => parsed.raw(pointer) ?? 'null' }
-  return parsed.value
+  if (text.length > AT_ONCE) await turn()
+  const { value } = parsed
+  if (text.length > AT_ONCE) await turn()
+  return value
 }
 
 function checkCharset (contentType: string): void {
@@ -62,14 +70,13 @@ async function readAll (payload: Readable, headers: FastifyRequest['headers'], l
   if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(payload, limit)
   if (encoding === 'identity') return collect(payload, payload, limit)
   let encoded = 0
-  const gunzip = createGunzip()
+  const inflated = inflate(payload)
   payload.on('data', (chunk: Buffer) => {
     encoded += chunk.length
-    if (encoded > limit) gunzip.destroy(refuse('PAYLOAD_TOO_LARGE', { limit }))
+    if (encoded > limit) inflated.destroy(refuse('PAYLOAD_TOO_LARGE', { limit }))
   })
-  payload.once('error', (error) => gunzip.destroy(error))
-  payload.pipe(gunzip)
-  return collect(gunzip, payload, limit)
+  payload.once('error', (error) => inflated.destroy(error))
+  return collect(inflated, payload, limit)
 }
 
 /** A body must have come in whole by then. */
@@ -107,7 +114,7 @@ function tooLarge (payload: Readable, limit: number): Error {
 }
 
 function unreadable (error: Error & { code?: unknown }, gzipped: boolean): Error {
-  if (error.code === 'PAYLOAD_TOO_LARGE') return error
+  if (isRefusal(error)) return error
   return invalid([{ pointer: '', detail: gzipped ? 'the body is not valid gzip' : 'the body could not be read to its end' }])
 }
 

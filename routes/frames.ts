@@ -1,5 +1,4 @@
 import { PassThrough, type Readable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
 import type { FastifyRequest } from 'fastify'
 import { Accepted } from '../openapi/answers.ts'
 import { ref } from '../openapi/parts.ts'
@@ -8,6 +7,7 @@ import { FramesQuery, FramesReadQuery, RunParams } from '../openapi/queries.ts'
 import { isRefusal, refuse } from '../src/core/errors.ts'
 import type { FrameSink } from '../src/core/live.ts'
 import { idOf, type Plugin, type RouteTools } from './context.ts'
+import { inflate } from './inflation.ts'
 import { invalid } from './invalid.ts'
 
 const MEDIA_TYPES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl']
@@ -30,7 +30,8 @@ export const framesRoutes = (tools: RouteTools): Plugin => async (app) => {
       summary: 'Ingest the output of a Claude Code CLI',
       description: 'Takes the lines that the CLI writes (`--output-format stream-json`) as `application/x-ndjson`: a piece, the whole, or an ' +
         'endless chunked body. `from` is the number of the first line, counted from 0 over the whole output; lines that are ' +
-        'known are skipped, so a host that lost its connection sends again from `framesAccepted` on. A line counts once it is durable.',
+        'known are skipped, so a host that lost its connection sends again from `framesAccepted` on. A line counts once it is durable. ' +
+        'The end of a body ends a line: what stands behind its last line break counts as one.',
       params: RunParams,
       querystring: FramesQuery,
       response: {
@@ -57,7 +58,7 @@ export const framesRoutes = (tools: RouteTools): Plugin => async (app) => {
       operationId: 'readFrames',
       tags: ['runs'],
       summary: 'Read the journal of a chat',
-      description: 'The lines of a chat with a CLI as they came, from number `from` on; about `limit` of them.',
+      description: 'The lines of a chat with a CLI, ingested or driven, as they came, from number `from` on; about `limit` of them.',
       params: RunParams,
       querystring: FramesReadQuery,
       response: {
@@ -93,7 +94,7 @@ function decoded ({ raw, headers }: FastifyRequest): Readable {
     throw refuse('UNSUPPORTED_MEDIA_TYPE', { detail: `the content encoding "${encoding}" is not taken: send gzip or none` })
   }
   // A stream of its own: to end it leaves the request's, which the answer needs.
-  const body = encoding === 'gzip' ? createGunzip() : new PassThrough()
+  const body = encoding === 'gzip' ? inflate(raw) : raw.pipe(new PassThrough())
   raw.once('close', () => { if (!raw.readableEnded) body.destroy(new Error('the body ended early')) })
-  return raw.pipe(body)
+  return body
 }

@@ -7,7 +7,7 @@ import type { RoutesDeps } from './context.ts'
 import { invalid } from './invalid.ts'
 import { problemOf, sendProblem } from './problem.ts'
 import { registerRoutes } from './routes.ts'
-import { answerHeaders, RAW_HEADERS } from './security-headers.ts'
+import { ANSWER_HEADERS, answerHeaders, RAW_HEADERS } from './security-headers.ts'
 
 /** The longest path parameter: an id, or a name somebody chose. */
 const PARAM_MAX = 300
@@ -69,7 +69,9 @@ function answerExpectation (request: IncomingMessage, response: ServerResponse):
   const requestId = requestIdOf(request)
   const detail = `the expectation "${String(request.headers.expect)}" cannot be met`
   const { body } = problemOf(invalid([{ pointer: '', detail }]), requestId, {}, 417)
-  response.writeHead(417, { 'content-type': 'application/problem+json', 'x-request-id': requestId, connection: 'close' }).end(JSON.stringify(body))
+  const bytes = Buffer.from(JSON.stringify(body))
+  const headers = { 'content-type': 'application/problem+json', 'content-length': bytes.length, 'x-request-id': requestId, connection: 'close' }
+  response.writeHead(417, { ...ANSWER_HEADERS, ...headers }).end(bytes)
 }
 
 /** Bytes that are no HTTP request, answered on the socket: no route ever sees them. */

@@ -30,7 +30,7 @@ export const messagesRoute = (tools: RouteTools): Plugin => async (app) => {
         200: ref(Run),
         ...problems([
           'RUN_NOT_FOUND', 'NOT_ACCEPTABLE', 'RUN_SETTLED', 'SESSION_CONFLICT', 'PARENT_ABORTED', 'START_ABORTED', 'NO_PROVIDER',
-          'UNSUPPORTED_CAPABILITY', 'IDEMPOTENCY_MISMATCH', 'OVERLOADED', 'SHUTTING_DOWN'
+          'UNSUPPORTED_CAPABILITY', 'IDEMPOTENCY_MISMATCH', 'QUOTA_EXCEEDED', 'OVERLOADED', 'SHUTTING_DOWN'
         ], { body: true })
       }
     }

@@ -60,13 +60,15 @@ export function createPace (soon: (turn: () => void) => unknown = setImmediate):
 }
 
 /** Every request that is somebody's; after its authentication, before its body. */
-export function paceTenants (app: FastifyInstance): void {
-  const pace = createPace()
+export function paceTenants (app: FastifyInstance, pace = createPace()): void {
   app.addHook('onRequest', async ({ caller }, reply) => {
     // Health and metrics are nobody's; what is not there has no caller.
     const tenant = (caller as typeof caller | undefined)?.tenant
     if (tenant === undefined) return
-    reply.raw.once('close', () => pace.leave(tenant))
-    await pace.enter(tenant)
+    const begins = pace.enter(tenant)
+    // Its client may have gone while its token was looked at: then there is no other end to hear of.
+    if (reply.raw.destroyed) pace.leave(tenant)
+    else reply.raw.once('close', () => pace.leave(tenant))
+    await begins
   })
 }

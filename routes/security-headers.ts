@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify'
  * What every answer says to a browser: take it for what its type says, show it in no frame, load nothing for it, keep it nowhere. A page
  * says its own policy over it with `pageHeaders`.
  */
-const ANSWER = {
+export const ANSWER_HEADERS = {
   'x-content-type-options': 'nosniff',
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
@@ -14,9 +14,9 @@ const ANSWER = {
 } as const
 
 /** The same, for an answer that no route gave. */
-export const RAW_HEADERS: string = Object.entries(ANSWER).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+export const RAW_HEADERS: string = Object.entries(ANSWER_HEADERS).map(([name, value]) => `${name}: ${value}\r\n`).join('')
 
-export const answerHeaders = (reply: FastifyReply): FastifyReply => reply.headers(ANSWER)
+export const answerHeaders = (reply: FastifyReply): FastifyReply => reply.headers(ANSWER_HEADERS)
 
 /** Nothing on a page comes from, or goes, elsewhere; no other page holds on to its window. `csp`: more of a policy. */
 export const pageHeaders = (reply: FastifyReply, csp = ''): FastifyReply => reply

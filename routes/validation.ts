@@ -1,5 +1,5 @@
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js'
+import { _, Ajv2020 } from 'ajv/dist/2020.js'
+import type { Code, ErrorObject, KeywordErrorDefinition, Name, ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
@@ -48,14 +48,37 @@ function createAjv (schemas: readonly TSchema[], allErrors: boolean): Ajv2020 {
     code: { optimize: false }
   })
   addFormats.default(ajv)
+  countFewCharacters(ajv)
   for (const schema of schemas) ajv.addSchema(schema)
   return ajv
 }
 
+const charactersOf = (text: string): number => {
+  let count = 0
+  for (let at = 0; at < text.length; at++, count++) if ((text.codePointAt(at) as number) > 0xffff) at++
+  return count
+}
+
+/** Ajv counts the characters of any string that has a limit; one whose code units tell already needs no count. */
+function countFewCharacters (ajv: Ajv2020): void {
+  const error: KeywordErrorDefinition = { message: 'has a length outside its limits', params: ({ schemaCode }) => _`{limit: ${schemaCode}}` }
+  const define = (keyword: string, fails: (text: Name, limit: number, count: Code) => Code): unknown => ajv.removeKeyword(keyword).addKeyword({
+    keyword, type: 'string', schemaType: 'number', error,
+    code (cxt) { cxt.fail(fails(cxt.data, cxt.schema as number, _`${cxt.gen.scopeValue('func', { ref: charactersOf })}(${cxt.data})`)) }
+  })
+  define('minLength', (text, least, count) => _`${text}.length < ${2 * least} && ${count} < ${least}`)
+  define('maxLength', (text, most, count) => _`${text}.length > ${most} && (${text}.length > ${2 * most} || ${count} > ${most})`)
+}
+
 function fewValues (value: unknown): boolean {
   let left = MANY
-  const within = (item: unknown): boolean =>
-    --left > 0 && (typeof item !== 'object' || item === null || Object.values(item).every(within))
+  const within = (item: unknown): boolean => {
+    if (--left <= 0) return false
+    if (typeof item !== 'object' || item === null) return true
+    if (Array.isArray(item)) return item.length < left && item.every(within)
+    for (const name in item) if (!within((item as Record<string, unknown>)[name])) return false
+    return true
+  }
   return within(value)
 }
 

@@ -6,6 +6,7 @@ import type { Config } from './config.ts'
 import { refuse } from './core/errors.ts'
 import { CancelReason } from './core/live.ts'
 import { createIds } from './core/ids.ts'
+import { createRedactor } from './core/secrets.ts'
 import type { Store } from './core/store.ts'
 import type { CompileSchema, Tool } from './core/tool.ts'
 import { checkOutputSchema } from './driver/agent.ts'
@@ -29,6 +30,7 @@ import { createRegistry, tellingStarts, type Registry } from './runs/registry.ts
 import type { RunsContext } from './runs/context.ts'
 import { createDelegation, type Delegation } from './runs/delegate.ts'
 import { createRuns } from './runs/runs.ts'
+import { secretsIn } from './secrets.ts'
 import { createStoreHealth, type StoreHealth } from './store/health.ts'
 import { openSqliteStore } from './store/sqlite.ts'
 import { createDelegationTools } from './tools/delegate.ts'
@@ -90,7 +92,7 @@ export async function createApp (options: AppOptions): Promise<App> {
   const context: RunsContext = {
     store, registry, models, importTranscript: importInSteps, now, accepting: () => state.accepting, agents: options.agents ?? [],
     tools: async () => [...tools, ...toolbox.source ? (await toolbox.source.list(state.closing.signal)).tools : []],
-    limits: config.limits, scriptViolations: validateScript, newId: createIds(now), closing: state.closing.signal,
+    limits: config.limits, open: { most: config.maxOpen, shared: () => hasTenants(options) }, scriptViolations: validateScript, newId: createIds(now), closing: state.closing.signal,
     providers: {
       list: () => providers.list(),
       get: (name) => providers.get(name),
@@ -114,7 +116,8 @@ const startsUnderWay = (registry: Registry): UnderWay[] => registry.startingRuns
 }))
 
 const observe = async ({ config, log }: AppOptions, state: State): Promise<Observers> => await openObservers({
-  log, tracing: config.tracing, endpoints: config.models.endpoints, version: pkg.version, resuming: () => state.unready === 'starting'
+  log, tracing: config.tracing, endpoints: config.models.endpoints, version: pkg.version, redact: createRedactor(secretsIn(config)),
+  resuming: () => state.unready === 'starting'
 })
 
 interface FaceRooms { runs: Runs, observers: Observers, state: State, health: StoreHealth }

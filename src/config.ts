@@ -52,6 +52,8 @@ export interface Config {
   readonly delegation: boolean
   readonly maxRunning: number
   readonly maxQueued: number
+  /** Open runs, those included that wait for their host or are ingested: they hold no place. */
+  readonly maxOpen: number
   readonly maxWaitSeconds: number
   readonly maxBodyBytes: number
   readonly maxDepth?: number
@@ -108,6 +110,7 @@ export function loadConfig (env: Env, readFile: ReadFile): Config {
     delegation: source.oneOf('delegation', file.delegation, [true, false]) ?? false,
     maxRunning: whole('MAX_RUNNING', 1000, { min: 1, max: 1_000_000 }),
     maxQueued: whole('MAX_QUEUED', 10_000, { max: 10_000_000 }),
+    maxOpen: whole('MAX_OPEN', 20_000, { min: 1, max: 10_000_000 }),
     maxWaitSeconds: whole('MAX_WAIT_SECONDS', 50, { max: 86_400 }),
     maxBodyBytes: whole('MAX_BODY_BYTES', 33_554_432, { min: 1024, max: 268_435_456 }),
     retentionDays: whole('RETENTION_DAYS', 30, { min: 1, max: 36_500 }),

@@ -4,9 +4,9 @@ import type { Logger } from 'pino'
 import { createApp, type App } from './app.ts'
 import { ConfigError, loadConfig, type Config } from './config.ts'
 import { messageOf } from './core/errors.ts'
-import { isSecretName, secretParts } from './core/secrets.ts'
 import { createKeyRing, watchPath } from './keys.ts'
 import { createLogger } from './observe/log.ts'
+import { secretsIn } from './secrets.ts'
 
 /** After a clean stop nothing is left that could keep the process; whatever does is told, and cut off. */
 const LAST_MS = 2000
@@ -58,13 +58,6 @@ function startFault (error: unknown, { host, port }: Config): string {
     default: return messageOf(error)
   }
 }
-
-/** Whatever in the configuration nobody may read. */
-const secretsIn = ({ models, tools, tracing, providers }: Config): string[] => [
-  ...models.endpoints.flatMap(({ apiKey }) => apiKey ?? []), ...[...tools.mcp, ...tools.http].flatMap(({ secrets }) => secrets),
-  ...Object.values(tracing?.headers ?? {}).flatMap(secretParts),
-  ...Object.entries(providers.claudeCode?.env ?? {}).flatMap(([name, content]) => isSecretName(name) ? secretParts(content) : [])
-]
 
 const CALLERS: Record<Config['access'], string> = {
   keys: 'an API key or a token is needed', open: 'anyone may call it', loopback: 'only this machine may call it, without a key'

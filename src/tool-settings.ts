@@ -93,7 +93,7 @@ export function readVariables (source: ToolSource, key: string, value: unknown, 
     return [name, text.replaceAll(VARIABLE, (_, variable: string) => {
       const content = source.secret(variable)
       if (content === undefined) source.fault(at, `the variable ${variable} is not set`)
-      else secrets.push(content)
+      else secrets.push(...isSecretName(name) ? secretParts(content) : [content])
       return content ?? ''
     })] as const
   })

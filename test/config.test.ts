@@ -35,6 +35,7 @@ const DEFAULTS = {
   delegation: false,
   maxRunning: 1000,
   maxQueued: 10_000,
+  maxOpen: 20_000,
   maxWaitSeconds: 50,
   maxBodyBytes: 33_554_432,
   retentionDays: 30,
@@ -66,12 +67,12 @@ test('.env.example holds the defaults, and with its comments taken off every lin
 
 test('every value can be set, and the configuration is frozen to its leaves', () => {
   const config = load({
-    PORT: '0', HOST: '::1', DATABASE_URL: 'sqlite:///var/a b.db', MAX_RUNNING: '7', MAX_QUEUED: '0', MAX_WAIT_SECONDS: '0',
+    PORT: '0', HOST: '::1', DATABASE_URL: 'sqlite:///var/a b.db', MAX_RUNNING: '7', MAX_QUEUED: '0', MAX_OPEN: '9', MAX_WAIT_SECONDS: '0',
     MAX_BODY_BYTES: '1024', MAX_DEPTH: '0', AGENTS_DIR: 'agents', RETENTION_DAYS: '1', RETENTION_RUNS: '5', SHUTDOWN_DELAY_MS: '0',
     SHUTDOWN_GRACE_MS: '1', LOG_LEVEL: 'silent', DEFAULT_MODEL: 'scripted/x/y'
   })
   expect(config).toMatchObject({
-    port: 0, host: '::1', databasePath: '/var/a b.db', maxRunning: 7, maxQueued: 0, maxWaitSeconds: 0, maxBodyBytes: 1024,
+    port: 0, host: '::1', databasePath: '/var/a b.db', maxRunning: 7, maxQueued: 0, maxOpen: 9, maxWaitSeconds: 0, maxBodyBytes: 1024,
     maxDepth: 0, agentsDir: 'agents', retentionDays: 1, retentionRuns: 5, shutdownDelayMs: 0, shutdownGraceMs: 1, logLevel: 'silent',
     models: { default: 'scripted/x/y' }
   })
@@ -81,7 +82,7 @@ test('every value can be set, and the configuration is frozen to its leaves', ()
 
 test('every bad value is named at once', () => {
   expect(faults(() => loadYaml({ limits: { steps: 0 }, port: 1 }, {
-    PORT: '65536', MAX_RUNNING: '0', MAX_QUEUED: '1.5', MAX_WAIT_SECONDS: '-1', MAX_BODY_BYTES: '1e6', MAX_DEPTH: '0x1',
+    PORT: '65536', MAX_RUNNING: '0', MAX_QUEUED: '1.5', MAX_OPEN: '0', MAX_WAIT_SECONDS: '-1', MAX_BODY_BYTES: '1e6', MAX_DEPTH: '0x1',
       RETENTION_DAYS: ' 3d',
     SHUTDOWN_DELAY_MS: '2147483648', LOG_LEVEL: 'loud', ALLOW_UNAUTHENTICATED: 'yes', DATABASE_URL: 'mysql://x',
       DEFAULT_MODEL: 'gpt', HOST: '0.0.0.0'
@@ -89,6 +90,7 @@ test('every bad value is named at once', () => {
     PORT: 'must be an integer from 0 to 65535',
     MAX_RUNNING: 'must be an integer from 1 to 1000000',
     MAX_QUEUED: 'must be an integer from 0 to 10000000',
+    MAX_OPEN: 'must be an integer from 1 to 10000000',
     MAX_WAIT_SECONDS: 'must be an integer from 0 to 86400',
     MAX_BODY_BYTES: 'must be an integer from 1024 to 268435456',
     MAX_DEPTH: 'must be an integer of at least 0',

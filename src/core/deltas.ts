@@ -15,6 +15,9 @@ export interface DeltaNews { snapshot?: Snapshot, deltas: readonly Delta[], plac
 
 /** Deltas kept singly; a reader further behind gets one snapshot. */
 const KEPT = 4096
+/** Of a longer message its readers see no more until it is in the log: characters, and how many of them a part counts as, besides its own. */
+const MOST_TEXT = 32 * 1024 * 1024
+const PART = 64
 /** Of a reader that saw no message yet, but will see the next one from its start. */
 const BEFORE: DeltaPlace = { message: 0, step: 0, attempt: 0, index: -1 }
 
@@ -25,6 +28,7 @@ export class DeltaFeed {
   #attempt = 0
   #next = 0
   #parts: SnapshotPart[] = []
+  #size = 0
   /** The last deltas, singly; kept only while somebody watches. */
   #recent: Delta[] = []
   #open = false
@@ -46,7 +50,9 @@ export class DeltaFeed {
   }
 
   push (kind: DeltaKind, text: string, toolCallId?: string): void {
-    if (!this.#open || text === '') return
+    if (!this.#open || text === '' || this.#size > MOST_TEXT) return
+    this.#size += text.length + PART
+    if (this.#size > MOST_TEXT) return
     const call = toolCallId === undefined ? {} : { toolCallId }
     const index = this.#next++
     const last = this.#parts.at(-1)
@@ -128,6 +134,7 @@ export class DeltaFeed {
 
   #clear (): void {
     this.#parts = []
+    this.#size = 0
     this.#recent = []
   }
 

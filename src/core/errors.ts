@@ -44,7 +44,8 @@ const TEXTS = {
   IDEMPOTENCY_MISMATCH: (_: object) => 'the Idempotency-Key was used before with a different body',
   RATE_LIMITED: (c: { detail: string, retryAfter: number }) => c.detail,
   QUOTA_EXCEEDED: (c: { detail: string, retryAfter: number }) => c.detail,
-  OVERLOADED: (_: { retryAfter: number }) => 'the queue of runs is full',
+  OVERLOADED: (c: { retryAfter: number, open?: number }) =>
+    c.open === undefined ? 'the queue of runs is full' : `${c.open} runs are open, and no more may be`,
   SHUTTING_DOWN: (_: { retryAfter: number }) => 'the service is shutting down',
   STORE_UNAVAILABLE: (_: { retryAfter: number }) => 'the store is unavailable',
   AUTH_UNAVAILABLE: (_: { retryAfter: number }) => 'the token cannot be checked now: the keys of its issuer cannot be had',

@@ -124,7 +124,7 @@ export const noUsage = (): Usage =>
   ({ inputTokens: 0, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 0, reasoningTokens: 0, steps: 0 })
 
 export function addUsage (a: Usage, b: Usage): Usage {
-  const cost = a.cost === undefined ? b.cost : a.cost + (b.cost ?? 0)
+  const cost = a.cost === undefined ? b.cost : Math.min(a.cost + (b.cost ?? 0), Number.MAX_VALUE)
   return {
     inputTokens: a.inputTokens + b.inputTokens,
     cachedInputTokens: a.cachedInputTokens + b.cachedInputTokens,

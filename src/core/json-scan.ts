@@ -1,3 +1,4 @@
+import { escapeAt, isDigit, lowAt, numberFault, placeIn } from './json-tokens.ts'
 import { MAX_NESTING, pointerToken } from './json.ts'
 
 export interface JsonFault { /** RFC 6901; long names are shortened. */ pointer: string, detail: string }
@@ -11,9 +12,21 @@ export const ANY_NUMBER = 2
 
 const MAX_FAULTS = 20
 const MAX_TOKEN = 100
-/** What is read in one go keeps everything else waiting. */
+/** What is read in one go keeps everything else waiting: so many values, and what makes a value dear. */
 const MAX_VALUES = 200_000
+const MAX_SPACE = 1_048_576
+const MAX_NAME = 16_384
+const MAX_NUMBER = 1000
+/** Each new name after the same ones before it makes a kind of object that `JSON.parse` has not seen: 6 µs instead of 0.1. */
+const MAX_KINDS = 20_000
+/** A shorter text cannot have so many. */
+const KINDS_FROM = MAX_KINDS * '"":0,'.length
+const NUL = 1
+const LONE = 2
 const STOP = new Error('the pass ends here; see the faults')
+
+/** Sets of member names in their order, as a tree: what may follow which names. */
+type Kinds = Map<string, Kinds>
 
 /** One pass over a JSON text: its grammar, and what the grammar allows but a JavaScript value does not hold. */
 export class Scan {
@@ -24,15 +37,21 @@ export class Scan {
   readonly #path: (string | number)[] = []
   /** Keys of the open objects, innermost last. */
   readonly #keys: string[] = []
+  readonly #kinds: Kinds | undefined
   #at = 0
   #values = 0
+  #kindsSeen = 0
 
-  constructor (text: string) { this.#text = text }
+  constructor (text: string) {
+    this.#text = text
+    this.#kinds = text.length < KINDS_FROM ? undefined : new Map()
+  }
 
-  /** Fills `faults` and `spans`. A syntax fault, too deep nesting, too many values or the 20th fault ends the pass. */
+  /** Fills `faults` and `spans`. A syntax fault, too much of anything or the 20th fault ends the pass. */
   run (root: Place): void {
     try {
-      this.#value(root, 0)
+      const start = this.#value(root, 0)
+      if ((root.flags & VERBATIM) !== 0) this.spans.set('', [start, this.#at])
       this.#space()
       if (this.#at < this.#text.length) this.#syntax('expected the end of the text')
     } catch (error) {
@@ -40,7 +59,8 @@ export class Scan {
     }
   }
 
-  #value (place: Place | undefined, inherited: number): void {
+  /** Moves past a value; where it began. */
+  #value (place: Place | undefined, inherited: number): number {
     const char = this.#space()
     const start = this.#at
     const flags = place === undefined ? inherited : inherited | place.flags
@@ -54,12 +74,13 @@ export class Scan {
       case 0x6e: this.#literal('null'); break
       default: this.#number(char, flags)
     }
-    if (place !== undefined && (place.flags & VERBATIM) !== 0) this.spans.set(this.#pointer(), [start, this.#at])
+    return start
   }
 
   #object (place: Place | undefined, flags: number): void {
     const first = this.#keys.length
     let seen: Set<string> | undefined
+    let kinds = this.#kinds
     this.#enter()
     const last = this.#path.length - 1
     if (this.#space() === 0x7d) return this.#leave(first)
@@ -72,9 +93,12 @@ export class Scan {
       if (seen === undefined ? this.#keys.includes(key, first) : seen.has(key)) this.#fault('this name is given twice')
       if (seen === undefined) this.#keys.push(key)
       else seen.add(key)
+      kinds = kinds && this.#kindAfter(kinds, key)
       if (this.#space() !== 0x3a) this.#syntax('expected ":"')
       this.#at++
-      this.#value(place && (place.children.get(key) ?? place.children.get('*')), flags)
+      const below = place && (place.children.get(key) ?? place.children.get('*'))
+      const start = this.#value(below, flags)
+      if (below !== undefined && (below.flags & VERBATIM) !== 0) this.spans.set(this.#pointer(), [start, this.#at])
       const char = this.#space()
       if (char !== 0x2c && char !== 0x7d) this.#syntax('expected "," or "}"')
       if (char === 0x7d) return this.#leave(first)
@@ -88,9 +112,12 @@ export class Scan {
     const each = place?.children.get('*')
     const single = place !== undefined && place.children.size > (each ? 1 : 0)
     if (this.#space() === 0x5d) return this.#leave(this.#keys.length)
+    let base: string | undefined
     for (let i = 0; ; i++) {
       this.#path[last] = i
-      this.#value((single && place.children.get(String(i))) || each, flags)
+      const below = (single && place.children.get(String(i))) || each
+      const start = this.#value(below, flags)
+      if (below !== undefined && (below.flags & VERBATIM) !== 0) this.spans.set(`${base ??= this.#pointer(last)}/${i}`, [start, this.#at])
       const char = this.#space()
       if (char !== 0x2c && char !== 0x5d) this.#syntax('expected "," or "]"')
       if (char === 0x5d) return this.#leave(this.#keys.length)
@@ -99,10 +126,7 @@ export class Scan {
   }
 
   #enter (): void {
-    if (this.#path.length >= MAX_NESTING) {
-      this.#fault(`nests deeper than ${MAX_NESTING} levels`)
-      throw STOP
-    }
+    if (this.#path.length >= MAX_NESTING) this.#tooMuch(`nests deeper than ${MAX_NESTING} levels`)
     this.#path.push('')
     this.#at++
   }
@@ -128,50 +152,52 @@ export class Scan {
     return name
   }
 
+  #kindAfter (kinds: Kinds, name: string): Kinds {
+    const known = kinds.get(name)
+    if (known) return known
+    if (++this.#kindsSeen > MAX_KINDS) this.#tooMuch(`the text holds more than ${MAX_KINDS} different names, or orders of names`)
+    const next: Kinds = new Map()
+    kinds.set(name, next)
+    return next
+  }
+
   /** Moves past a string; true when it holds escapes. */
   #string (flags: number, isName = false): boolean {
     const text = this.#text
     const length = text.length
     let at = this.#at + 1
     let escaped = false
-    let units = 0
+    let found = 0
     for (; at < length; at++) {
-      const char = text.charCodeAt(at)
-      if (char === 0x22) break
-      if (char === 0x5c) {
+      let unit = text.charCodeAt(at)
+      if (unit === 0x22) break
+      if (unit === 0x5c) {
         escaped = true
-        const unit = this.#escape(at)
-        if (unit === 0 || (unit & 0xf800) === 0xd800) units |= unit === 0 ? 1 : 2
+        unit = escapeAt(text, at)
+        if (unit < 0) this.#badEscape(at)
         at += text.charCodeAt(at + 1) === 0x75 ? 5 : 1
-      } else if (char < 0x20) {
+        if (unit === 0) found |= NUL
+      } else if (unit < 0x20) {
         this.#at = at
         this.#syntax('a control character in a string must be escaped')
-      } else if ((char & 0xf800) === 0xd800) units |= 2
+      }
+      if ((unit & 0xf800) === 0xd800) {
+        const low = unit < 0xdc00 ? lowAt(text, at + 1) : 0
+        if (low === 0) found |= LONE
+        at += low
+      }
     }
     if (at >= length) {
       this.#at = length
       this.#syntax('a string is not closed')
     }
-    const start = this.#at
-    this.#at = at + 1
-    if (units !== 0) this.#judge(start, units, flags, isName)
-    return escaped
-  }
-
-  /** The code unit that an escape at `at` stands for. */
-  #escape (at: number): number {
-    const text = this.#text
-    const char = text.charCodeAt(at + 1)
-    if (char === 0x75) {
-      let unit = 0
-      for (let i = at + 2; i < at + 6; i++) {
-        const digit = hexDigit(text.charCodeAt(i))
-        if (digit < 0) return this.#badEscape(at)
-        unit = unit * 16 + digit
-      }
-      return unit
+    if (isName && at - this.#at > MAX_NAME) {
+      this.#path[this.#path.length - 1] = text.slice(this.#at + 1, this.#at + 2 + MAX_TOKEN)
+      this.#tooMuch(`a member name is longer than ${MAX_NAME} characters`)
     }
-    return '"\\/bfnrt'.includes(text.charAt(at + 1) || ' ') ? 1 : this.#badEscape(at)
+    this.#at = at + 1
+    if (found !== 0) this.#judge(found, flags, isName)
+    return escaped
   }
 
   #badEscape (at: number): never {
@@ -179,13 +205,10 @@ export class Scan {
     return this.#syntax('not a JSON escape')
   }
 
-  /** A string with NUL (1) or surrogates (2) in it. */
-  #judge (start: number, units: number, flags: number, isName: boolean): void {
+  #judge (found: number, flags: number, isName: boolean): void {
     const what = isName ? 'name' : 'string'
-    if ((units & 1) !== 0 && (flags & VERBATIM) === 0) this.#fault(`the ${what} holds a NUL character (\\u0000); leave it out`)
-    if ((units & 2) === 0) return
-    const string = JSON.parse(this.#text.slice(start, this.#at)) as string
-    if (!string.isWellFormed()) this.#fault(`the ${what} holds half of a surrogate pair; send whole Unicode characters`)
+    if ((found & NUL) !== 0 && (flags & VERBATIM) === 0) this.#fault(`the ${what} holds a NUL character (\\u0000); leave it out`)
+    if ((found & LONE) !== 0) this.#fault(`the ${what} holds half of a surrogate pair; send whole Unicode characters`)
   }
 
   #literal (word: string): void {
@@ -212,39 +235,40 @@ export class Scan {
       if (sign === 0x2b || sign === 0x2d) this.#at++
       this.#digits()
     }
+    if (this.#at - start > MAX_NUMBER) this.#tooLong()
     if ((flags & ANY_NUMBER) !== 0) return
     // Up to 15 digits before the point, no exponent, no minus before a zero: nothing can go wrong.
     const tame = integral - digits < 16 && !exponent && (lead !== 0x30 || first !== 0x2d)
-    if (!tame) this.#judgeNumber(start, flags)
-  }
-
-  #judgeNumber (start: number, flags: number): void {
-    const text = this.#text.slice(start, this.#at)
-    const value = Number(text)
-    const shown = text.length > 40 ? `${text.slice(0, 40)}…` : text
-    if (value === 0 && Object.is(value, -0)) this.#fault(`${shown} is negative zero, which does not survive; send 0`)
-    else if (!Number.isFinite(value)) this.#fault(`${shown} is too large for a number`)
-    else if (Math.abs(value) > Number.MAX_SAFE_INTEGER && (flags & VERBATIM) === 0) {
-      this.#fault(`${shown} is past 2^53-1 and would lose digits; send it as a string`)
-    }
+    const fault = tame ? undefined : numberFault(this.#text.slice(start, this.#at), (flags & VERBATIM) !== 0)
+    if (fault !== undefined) this.#fault(fault)
   }
 
   #digits (): void {
+    const text = this.#text
     const start = this.#at
-    while (isDigit(this.#text.charCodeAt(this.#at))) this.#at++
-    if (this.#at === start) this.#syntax('expected a digit')
+    let at = start
+    while (at <= start + MAX_NUMBER && isDigit(text.charCodeAt(at))) at++
+    this.#at = at
+    if (at === start) this.#syntax('expected a digit')
+    if (at > start + MAX_NUMBER) this.#tooLong()
   }
 
   /** Moves past white space; the next character's code, NaN at the end. */
   #space (): number {
-    for (;; this.#at++) {
-      const char = this.#text.charCodeAt(this.#at)
-      if (char !== 0x20 && char !== 0x0a && char !== 0x0d && char !== 0x09) return char
+    const text = this.#text
+    const most = this.#at + MAX_SPACE
+    for (let at = this.#at; at <= most; at++) {
+      const char = text.charCodeAt(at)
+      if (char === 0x20 || char === 0x0a || char === 0x0d || char === 0x09) continue
+      this.#at = at
+      return char
     }
+    return this.#tooMuch(`more than ${MAX_SPACE} characters of white space follow each other`)
   }
 
-  #pointer (): string {
-    return this.#path.map((token) => {
+  /** The pointer to this place, or to its ancestor at a depth. */
+  #pointer (depth = this.#path.length): string {
+    return this.#path.slice(0, depth).map((token) => {
       const key = String(token)
       return `/${pointerToken(key.length > MAX_TOKEN ? `${key.slice(0, MAX_TOKEN)}…` : key)}`
     }).join('')
@@ -257,22 +281,19 @@ export class Scan {
 
   #tooMany (): never {
     const hint = 'a conversation this long is kept as a session (POST /v1/sessions) that is appended to in pieces'
-    this.#fault(`the text holds more than ${MAX_VALUES} values; ${hint}`)
+    return this.#tooMuch(`the text holds more than ${MAX_VALUES} values; ${hint}`)
+  }
+
+  #tooLong (): never { return this.#tooMuch(`a number is longer than ${MAX_NUMBER} characters`) }
+
+  #tooMuch (detail: string): never {
+    this.#fault(detail)
     throw STOP
   }
 
   #syntax (what: string): never {
-    const before = this.#text.slice(0, this.#at).split(/\r\n|\n|\r/)
-    const column = (before.at(-1) as string).length + 1
-    this.faults.push({ pointer: '', detail: `not JSON: ${what} at line ${before.length}, column ${column} (offset ${this.#at})` })
+    const { line, column } = placeIn(this.#text, this.#at)
+    this.faults.push({ pointer: '', detail: `not JSON: ${what} at line ${line}, column ${column} (offset ${this.#at})` })
     throw STOP
   }
-}
-
-const isDigit = (char: number): boolean => char >= 0x30 && char <= 0x39
-
-function hexDigit (char: number): number {
-  if (isDigit(char)) return char - 0x30
-  const letter = char | 0x20
-  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
 }

@@ -12,8 +12,8 @@ export interface JsonPlaces {
 }
 
 export interface StrictJson {
-  /** `undefined` when there are faults. */
-  value: unknown
+  /** `undefined` when there are faults; made when it is first asked for, so that a turn of the event loop may come before. */
+  readonly value: unknown
   /** In document order, at most 20; a syntax fault has the pointer ''. */
   faults: JsonFault[]
   /** The source text, without white space around it, of a value at a verbatim place. */
@@ -35,8 +35,9 @@ export function createStrictParser (places: JsonPlaces = {}): (text: string) => 
     scan.run(root)
     let kept = 0
     for (const [from, to] of scan.spans.values()) kept += to - from
+    let made: { value: unknown } | undefined
     return {
-      value: scan.faults.length > 0 ? undefined : JSON.parse(text),
+      get value () { return scan.faults.length > 0 ? undefined : (made ??= { value: JSON.parse(text) as unknown }).value },
       faults: scan.faults,
       raw: (pointer) => {
         const span = scan.spans.get(pointer)

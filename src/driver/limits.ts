@@ -1,4 +1,7 @@
-import type { RunLimits } from '../core/run.ts'
+import { noUsage } from '../core/events.ts'
+import type { RunLimits, RunRecord } from '../core/run.ts'
+import type { Store } from '../core/store.ts'
+import { tokensOf } from '../core/usage.ts'
 
 const TREE = ['treeRuns', 'treeTokens'] as const
 
@@ -11,3 +14,7 @@ export function tighterLimits (own: RunLimits, tree: RunLimits | undefined): Run
   }
   return limits
 }
+
+/** What the whole tree of a run has used, as far as it is written: what `treeTokens` limits (driver.md 2.5). */
+export const treeTokens = async (store: Pick<Store, 'treeUsage'>, { tenant, rootId }: Pick<RunRecord, 'tenant' | 'rootId'>): Promise<number> =>
+  tokensOf((await store.treeUsage(tenant, [rootId])).get(rootId) ?? noUsage())

@@ -1,10 +1,9 @@
-import { noUsage } from '../core/events.ts'
-import { tokensOf } from '../core/usage.ts'
 import type { Agent, Slot } from '../loop/agent.ts'
 import { Occupancy } from '../loop/occupancy.ts'
 import { runSubCall } from '../loop/sub-calls.ts'
 import type { AgentSetup, RunHooks } from './agent.ts'
 import type { ChildRun } from './child-run.ts'
+import { treeTokens } from './limits.ts'
 import type { DriverOptions } from './options.ts'
 
 /** What the loop runs a child's turn on: its set-up, its log, and the hooks that tie the set-up to the run. */
@@ -19,7 +18,7 @@ export function agentOf (options: DriverOptions, run: ChildRun, { hooks, slot }:
     model: setup.model, system: setup.system, tools: setup.tools, options: spec.agentOptions, limits: spec.limits,
     treeTokens: async () => {
       await log.durable()
-      return tokensOf((await store.treeUsage(tenant, [rootId])).get(rootId) ?? noUsage())
+      return await treeTokens(store, { tenant, rootId })
     },
     ...(setup.scope ? { scope: setup.scope } : {}),
     ...(onModelCall ? { onModelCall } : {})

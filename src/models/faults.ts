@@ -2,6 +2,7 @@ import { outcome, messageOf } from '../core/errors.ts'
 import type { OutcomeCode } from '../core/events.ts'
 import { isObject } from '../core/json.ts'
 import type { ModelFailure } from '../core/model.ts'
+import { createRedactor } from '../core/secrets.ts'
 import { clip } from './json-text.ts'
 
 /** What went wrong at a model server, in words that name no endpoint and may still hold secrets. */
@@ -136,11 +137,10 @@ export function failureOf (fault: Fault, endpoint: string, secrets: readonly str
 }
 
 function redact (text: string, secrets: readonly string[]): string {
-  let safe = text
-  for (const secret of secrets.filter((value) => value.length >= 4)) {
-    for (const form of new Set([secret, encodeURIComponent(secret)])) safe = safe.replaceAll(form, REDACTED)
+  let safe = createRedactor(secrets)(text)
+  for (const secret of secrets.filter((value) => value.length >= 16)) {
     // A long one that is shown in part: from its beginning to the next space.
-    const [before = '', ...shown] = secret.length < 16 ? [safe] : safe.split(secret.slice(0, 8))
+    const [before = '', ...shown] = safe.split(secret.slice(0, 8))
     safe = [before, ...shown.map((rest) => rest.replace(/^\S*/, REDACTED))].join('')
   }
   return safe.replaceAll(KEY_LIKE, REDACTED)

@@ -67,9 +67,9 @@ export const FINISH_REASON: Record<ModelStop, string> = {
 }
 
 /** `extension`: executed here. `function`: by the host. */
-export const toolAttributes = (name: string, toolCallId: string, executor: 'service' | 'host' | undefined): Attributes => ({
+export const toolAttributes = (name: string, toolCallId: string | undefined, executor: 'service' | 'host' | undefined): Attributes => ({
   'gen_ai.operation.name': 'execute_tool',
   'gen_ai.tool.name': name,
-  'gen_ai.tool.call.id': toolCallId,
+  ...toolCallId === undefined ? {} : { 'gen_ai.tool.call.id': toolCallId },
   ...executor === undefined ? {} : { 'gen_ai.tool.type': executor === 'host' ? 'function' : 'extension' }
 })

@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 const PREFIX = 'subagentd_'
 /** A label takes so many values; what comes later is `other`, since hosts name models. */
 const MAX_VALUES = 200
+const MAX_LENGTH = 128
 
 /** What makes metrics in one registry. `collect` is called when they are read. */
 export interface Make {
@@ -25,11 +26,11 @@ export function makersIn (registry: Registry): Make {
   }
 }
 
-/** The value while there is room for it, else `other`. */
+/** The value while there is room for it, else `other`; so is one that is too long. */
 export function bounded (): (value: string) => string {
   const known = new Set<string>()
   return (value) => {
-    if (known.size < MAX_VALUES) known.add(value)
+    if (known.size < MAX_VALUES && value.length <= MAX_LENGTH) known.add(value)
     return known.has(value) ? value : 'other'
   }
 }

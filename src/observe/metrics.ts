@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client'
 import type { OutcomeCode, StopReason, Usage } from '../core/events.ts'
+import type { Redact } from '../core/secrets.ts'
 import { bounded, makersIn, type Make } from './metric-makers.ts'
 import { processMetrics, saturationMetrics, type SaturationMetrics } from './saturation.ts'
 
@@ -41,15 +42,18 @@ const TOKEN_KINDS = {
   reasoning: 'reasoningTokens'
 } as const
 
-/** The four golden signals, in a registry of its own. Labels take closed sets of values, or a bounded number of them. */
-export function createMetrics (): Metrics {
+/**
+ * The four golden signals, in a registry of its own. Labels take closed sets of values, or a bounded number of bounded ones, from
+ * which `redact` takes secrets.
+ */
+export function createMetrics (redact: Redact): Metrics {
   const registry = new Registry()
   const make = makersIn(registry)
   const delay = processMetrics(make)
   return {
     contentType: registry.contentType,
     text: () => registry.metrics(),
-    ...runMetrics(make),
+    ...runMetrics(make, redact),
     ...callMetrics(make),
     ...storeMetrics(make),
     ...saturationMetrics(make),
@@ -60,7 +64,7 @@ export function createMetrics (): Metrics {
   }
 }
 
-function runMetrics ({ counter, histogram }: Make): Pick<Metrics, 'runStarted' | 'runSettled'> {
+function runMetrics ({ counter, histogram }: Make, redact: Redact): Pick<Metrics, 'runStarted' | 'runSettled'> {
   const model = bounded()
   const started = counter('runs_started_total', 'Runs published', ['provider'])
   const settled = counter('runs_settled_total', 'Runs settled', ['provider', 'stop_reason'])
@@ -75,7 +79,7 @@ function runMetrics ({ counter, histogram }: Make): Pick<Metrics, 'runStarted' |
       if (run.code !== undefined) failed.inc({ provider: run.provider, code: run.code })
       duration.observe(labels, run.seconds)
       for (const [kind, field] of Object.entries(TOKEN_KINDS)) {
-        if (run.usage[field] > 0) tokens.inc({ kind: kind as 'input', model: model(run.model) }, run.usage[field])
+        if (run.usage[field] > 0) tokens.inc({ kind: kind as 'input', model: model(redact(run.model)) }, run.usage[field])
       }
     }
   }

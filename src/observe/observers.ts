@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { LiveRun } from '../core/live.ts'
+import type { Redact } from '../core/secrets.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { openTracing, type TraceOptions } from './open-tracing.ts'
 import { createRequests, type Requests } from './requests.ts'
@@ -12,16 +13,18 @@ export interface Observers { metrics: Metrics, requests: Requests, tracing: Trac
 export interface ObserverOptions extends Pick<TraceOptions, 'endpoints' | 'version'> {
   log: Logger
   tracing: TraceOptions['settings']
+  /** Takes the secrets of the configuration out of names that come from elsewhere. */
+  redact: Redact
   /** Runs that are announced now were left by the last process. */
   resuming: () => boolean
 }
 
 /** Everything by which the service is seen from outside. */
 export async function openObservers (options: ObserverOptions): Promise<Observers> {
-  const { log, tracing: settings, endpoints, version, resuming } = options
-  const metrics = createMetrics()
+  const { log, tracing: settings, endpoints, version, redact, resuming } = options
+  const metrics = createMetrics(redact)
   const requests = createRequests()
-  const tracing = await openTracing({ settings, endpoints, requests, version, log })
+  const tracing = await openTracing({ settings, endpoints, requests, version, redact, log })
   return { metrics, requests, tracing, watch: createRunWatch({ log, metrics, tracing, requests, resuming }) }
 }
 

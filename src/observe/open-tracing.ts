@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Redact } from '../core/secrets.ts'
 import { targetOf } from './gen-ai.ts'
 import type { SpanSinkOptions } from './otel.ts'
 import type { Requests } from './requests.ts'
@@ -10,6 +11,7 @@ export interface TraceOptions {
   endpoints: readonly { name: string, kind: 'openai-chat' | 'anthropic', baseUrl?: string }[]
   requests: Requests
   version: string
+  redact: Redact
   log: Logger
 }
 
@@ -17,14 +19,14 @@ export interface TraceOptions {
 const TOLD_MS = 60_000
 
 /** Traces by the configuration. Where they are off OpenTelemetry is not even loaded. */
-export async function openTracing ({ settings, endpoints, requests, version, log }: TraceOptions): Promise<Tracing> {
+export async function openTracing ({ settings, endpoints, requests, version, redact, log }: TraceOptions): Promise<Tracing> {
   if (!settings) return NO_TRACING
   const { createSpanSink } = await import('./otel.ts')
   const { sampler, ...where } = settings
   const onFault = createSparing((err: unknown, spans: number) => log.warn({ err, spans }, 'traces could not be sent'))
   return createTracing({
     sink: createSpanSink({ ...where, ratio: sampler.ratio, version, onFault }),
-    sampler: sampler.name, requests,
+    sampler: sampler.name, requests, redact,
     targets: new Map(endpoints.map((endpoint) => [endpoint.name, targetOf(endpoint)])),
     onFault: (message, err) => log.error({ err }, message)
   })

@@ -1,3 +1,6 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { ClientRequest } from 'node:http'
 import {
   createTraceState, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, TraceFlags, type HrTime, type Link, type SpanContext
 } from '@opentelemetry/api'
@@ -27,8 +30,8 @@ export interface SpanSink {
   take (trace: SpanPlace, span: FinishedSpan): void
   /** The decision by ratio, the same for a trace wherever it is made. */
   inRatio (traceId: string): boolean
-  /** Sends what is left. */
-  close (): Promise<void>
+  /** Sends what is left; what is not sent when `cut` aborts is gone, and nothing of it keeps the process. */
+  close (cut: AbortSignal): Promise<void>
 }
 
 const SCOPE = 'subagentd'
@@ -40,11 +43,12 @@ const EXPORT_MS = 10_000
 export function createSpanSink ({ url, headers, resource, ratio, version, onFault }: SpanSinkOptions): SpanSink {
   const ids = new GivenIds()
   const exporter = new OTLPTraceExporter({ url, headers: { ...headers }, timeoutMillis: EXPORT_MS })
+  const requests = followRequests()
   const provider = new TracerProvider({
     resource: resourceFromAttributes({ 'service.version': version, ...resource }),
     sampler: new AlwaysOnSampler(),
     idGenerator: ids,
-    spanProcessors: [new BatchSpanProcessor({ exporter: telling(exporter, onFault), maxQueueSize: MAX_WAITING })]
+    spanProcessors: [new BatchSpanProcessor({ exporter: telling(exporter, requests.during, onFault), maxQueueSize: MAX_WAITING })]
   })
   const tracer = provider.getTracer(SCOPE, version)
   const sampler = new TraceIdRatioBasedSampler(ratio)
@@ -65,7 +69,7 @@ export function createSpanSink ({ url, headers, resource, ratio, version, onFaul
       span.end(timeOf(Math.max(start, end)))
     },
     inRatio: (traceId) => sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED,
-    close: () => provider.shutdown()
+    close: (cut) => requests.close(cut, () => provider.shutdown())
   }
 }
 
@@ -84,14 +88,61 @@ class GivenIds implements IdGenerator {
   generateSpanId = (): string => this.next.spanId
 }
 
-function telling (exporter: SpanExporter, onFault: SpanSinkOptions['onFault']): SpanExporter {
+function telling (exporter: SpanExporter, during: (work: () => void) => void, onFault: SpanSinkOptions['onFault']): SpanExporter {
   return {
     export (spans, done) {
-      exporter.export(spans, (result) => {
+      during(() => exporter.export(spans, (result) => {
         if (result.code !== 0) onFault(result.error ?? new Error('the collector took no spans'), spans.length)
         done(result)
-      })
+      }))
     },
     shutdown: () => exporter.shutdown()
+  }
+}
+
+/** The exporter gives no hold on its requests: Node tells of each that is made, and its own are those made within `during`. */
+interface Requests {
+  readonly during: (work: () => void) => void
+  /** From here on a request that fails is not made again; at `cut` all of them end, and so does each that comes later. */
+  close (cut: AbortSignal, shutdown: () => Promise<void>): Promise<void>
+}
+
+const MADE = 'http.client.request.created'
+
+function followRequests (): Requests {
+  const own = new AsyncLocalStorage<true>()
+  const open = new Set<ClientRequest>()
+  let closing = false
+  let isCut = false
+  // Without a code an error is none that the exporter would try again after.
+  const end = (request: ClientRequest): void => { request.destroy(new Error('the service ended before the collector answered')) }
+  const onMade = (message: unknown): void => {
+    if (!own.getStore()) return
+    const { request } = message as { request: ClientRequest }
+    open.add(request)
+    request.on('error', (error: { code?: unknown }) => { if (closing) delete error.code })
+    request.on('close', () => { open.delete(request) })
+    if (isCut) end(request)
+  }
+  subscribe(MADE, onMade)
+  const onCut = (): void => {
+    isCut = true
+    for (const request of open) end(request)
+  }
+  return {
+    during: (work) => { own.run(true, work) },
+    async close (cut, shutdown) {
+      closing = true
+      if (cut.aborted) onCut()
+      else cut.addEventListener('abort', onCut, { once: true })
+      try {
+        await shutdown()
+      } finally {
+        cut.removeEventListener('abort', onCut)
+        // A failed one may wait to be made again: it ends as soon as it is.
+        isCut = true
+        setTimeout(() => unsubscribe(MADE, onMade), EXPORT_MS).unref()
+      }
+    }
   }
 }

@@ -37,11 +37,18 @@ export const toolSpanId = (tenant: string, runId: string, toolCallId: string): s
 interface Step { step: number, turn: number, attempt: number, start: number, spanId: string }
 interface Chat { attempt: number, step: Step, start: number, /** The step ended without an answer. */ end?: number }
 
+/** What a tool is called in a span that the model made up, or that nobody can tell from that. */
+const UNKNOWN = 'unknown'
+/** A name or an id, rather than any text. */
+const NAME = /^[\w.:-]{1,128}$/
+
 /** Reads a run's spans off its log, event by event. Each is emitted once, when it is over. */
 export class RunSpans {
   readonly #run: TracedRun
   readonly #emit: (span: FinishedSpan) => void
-  readonly #tools = new Map<string, SessionEventOf<'tool/call'>>()
+  readonly #calls = new Map<string, SessionEventOf<'tool/call'>>()
+  /** Of the tools that the model was told of last. */
+  #tools: ReadonlySet<string> = new Set()
   #step: Step | undefined
   #chat: Chat | undefined
 
@@ -58,7 +65,10 @@ export class RunSpans {
         if (this.#step) this.#chat = { attempt: event.data.attempt + 1, step: this.#step, start: event.time + event.data.delayMs }
         return
       case 'assistant/message': return this.#answered(event)
-      case 'tool/call': return void this.#tools.set(event.data.toolCallId, event)
+      case 'request/header':
+        this.#tools = new Set(event.data.tools.map(({ name }) => name))
+        return
+      case 'tool/call': return void this.#calls.set(event.data.toolCallId, event)
       case 'tool/result': return this.#toolEnded(event)
       case 'step/end': return this.#endStep(event.time)
       case 'turn/end': return this.#unanswered(event.data.error?.code)
@@ -123,13 +133,15 @@ export class RunSpans {
 
   /** A call that was refused has a result and no beginning. */
   #toolEnded ({ time, data: { toolCallId, name, isError, ended, parent } }: SessionEventOf<'tool/result'>): void {
-    const call = this.#tools.get(toolCallId)
-    this.#tools.delete(toolCallId)
+    const call = this.#calls.get(toolCallId)
+    this.#calls.delete(toolCallId)
     const { tenant, id } = this.#run.record()
+    // Here no call begins of a tool that there is not; what an external CLI calls is known from its calls alone.
+    const known = (call !== undefined || this.#tools.has(name)) && NAME.test(name) ? name : UNKNOWN
     this.#tell({
-      name: `execute_tool ${name}`, spanId: toolSpanId(tenant, id, toolCallId), start: call?.time ?? time, end: time,
+      name: `execute_tool ${known}`, spanId: toolSpanId(tenant, id, toolCallId), start: call?.time ?? time, end: time,
       parent: parent === undefined ? this.#step?.spanId ?? this.#run.place.spanId : toolSpanId(tenant, id, parent),
-      attributes: toolAttributes(name, toolCallId, call?.data.executor),
+      attributes: toolAttributes(known, NAME.test(toolCallId) ? toolCallId : undefined, call?.data.executor),
       error: isError ? ended ?? 'tool_error' : undefined
     })
   }

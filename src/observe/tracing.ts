@@ -1,11 +1,12 @@
 import type { LiveRun } from '../core/live.ts'
+import type { Redact } from '../core/secrets.ts'
 import type { TraceHeaders } from '../core/run.ts'
 import type { Store } from '../core/store.ts'
 import { createFamilies, type Traced } from './families.ts'
-import { endpointOf, type ModelTarget } from './gen-ai.ts'
+import { endpointOf, type Attributes, type ModelTarget } from './gen-ai.ts'
 import type { SpanSink } from './otel.ts'
 import type { Requests } from './requests.ts'
-import { RunSpans, toolSpanId } from './run-spans.ts'
+import { RunSpans, toolSpanId, type FinishedSpan } from './run-spans.ts'
 import { headersOf, parseTrace } from './trace-context.ts'
 
 export interface Tracing {
@@ -36,13 +37,15 @@ export interface TracingOptions {
   requests: Pick<Requests, 'current'>
   /** By the name of their endpoint. */
   targets: ReadonlyMap<string, ModelTarget>
+  /** Takes secrets out of names that come from elsewhere. */
+  redact: Redact
   onFault: (message: string, error: unknown) => void
 }
 
 /** More links than that tell nothing. */
 const MAX_LINKS = 32
 
-export function createTracing ({ sink, sampler, requests, targets, onFault }: TracingOptions): Tracing {
+export function createTracing ({ sink, sampler, requests, targets, redact, onFault }: TracingOptions): Tracing {
   const families = createFamilies(requests, createSampler(sampler, sink))
   const targetOf = (model: string): ModelTarget => targets.get(endpointOf(model)) ?? { provider: endpointOf(model) }
   return {
@@ -59,7 +62,7 @@ export function createTracing ({ sink, sampler, requests, targets, onFault }: Tr
     follow (run, resumed) {
       const { projection: { record }, spec } = run
       const traced = families.add(run, resumed ? parseTrace(spec.trace ?? {}) : families.hostSpan(record, spec))
-      if (traced.place.sampled) observe(run, traced, { sink, targetOf, onFault })
+      if (traced.place.sampled) observe(run, traced, { sink, targetOf, redact, onFault })
     },
     forget: (run) => families.remove(run),
     traceOf: (run) => families.of(run)?.place.traceId,
@@ -76,10 +79,10 @@ export function createTracing ({ sink, sampler, requests, targets, onFault }: Tr
   }
 }
 
-interface Telling { sink: SpanSink, targetOf: (model: string) => ModelTarget, onFault: TracingOptions['onFault'] }
+interface Telling extends Pick<TracingOptions, 'sink' | 'redact' | 'onFault'> { targetOf: (model: string) => ModelTarget }
 
 /** What a stopped process saw of the run is read again, so that the rest has its beginning; what it told is not told again. */
-function observe (run: LiveRun, traced: Traced, { sink, targetOf, onFault }: Telling): void {
+function observe (run: LiveRun, traced: Traced, { sink, targetOf, redact, onFault }: Telling): void {
   const { log, projection, spec } = run
   let isPast = true
   const spans = new RunSpans({
@@ -87,11 +90,22 @@ function observe (run: LiveRun, traced: Traced, { sink, targetOf, onFault }: Tel
     ...traced.parent ? { parent: traced.parent } : {}
   }, (span) => {
     if (isPast) return
-    try { sink.take(traced.place, span) } catch (error) { onFault('a span could not be made', error) }
+    try { sink.take(traced.place, safeSpan(span, redact)) } catch (error) { onFault('a span could not be made', error) }
   })
-  for (const event of log.own.slice(projection.record.firstSeq - log.seedLength)) spans.note(event)
+  const first = projection.record.firstSeq - log.seedLength
+  const header = log.own.slice(0, first).findLast((event) => event.type === 'request/header')
+  for (const event of [...header ? [header] : [], ...log.own.slice(first)]) spans.note(event)
   isPast = false
   log.observe((events) => { for (const event of events) spans.note(event) })
+}
+
+const MAX_CHARS = 128
+
+/** Names of models and tools come from hosts, servers and CLIs: none is long, and none holds a secret of the configuration. */
+function safeSpan (span: FinishedSpan, redact: Redact): FinishedSpan {
+  const safe = (text: string): string => redact(text).slice(0, MAX_CHARS).toWellFormed()
+  const attributes = Object.entries(span.attributes).map(([name, value]) => [name, typeof value === 'string' ? safe(value) : value])
+  return { ...span, name: safe(span.name), attributes: Object.fromEntries(attributes) as Attributes }
 }
 
 /** By `OTEL_TRACES_SAMPLER`. `parent`: whether the trace is sampled where it comes from. */
@@ -100,18 +114,17 @@ function createSampler (name: string, sink: SpanSink): (traceId: string, parent:
   return (traceId, parent) => name.startsWith('parentbased_') && parent !== undefined ? parent : root(traceId)
 }
 
-/** How long the last spans may take; in a hurry, less. */
-const CLOSE_MS = 5000
-const HURRY_MS = 1000
+/** How long the last spans may take; in a hurry they are dropped at once. */
+const CLOSE_MS = 2000
 
 async function closeWithin (sink: SpanSink, hurry: AbortSignal, onFault: TracingOptions['onFault']): Promise<void> {
-  const late = Promise.withResolvers<undefined>()
-  const sent = sink.close().catch((error: unknown) => onFault('the last spans could not be sent', error))
-  const timers = [setTimeout(() => late.resolve(undefined), CLOSE_MS)]
-  const onHurry = (): void => { timers.push(setTimeout(() => late.resolve(undefined), HURRY_MS)) }
-  if (hurry.aborted) onHurry()
-  else hurry.addEventListener('abort', onHurry)
-  await Promise.race([sent, late.promise])
-  hurry.removeEventListener('abort', onHurry)
-  for (const timer of timers) clearTimeout(timer)
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), CLOSE_MS)
+  const cut = AbortSignal.any([hurry, late.signal])
+  const over = Promise.withResolvers<undefined>()
+  if (cut.aborted) over.resolve(undefined)
+  else cut.addEventListener('abort', () => over.resolve(undefined), { once: true })
+  const sent = sink.close(cut).catch((error: unknown) => { if (!cut.aborted) onFault('the last spans could not be sent', error) })
+  await Promise.race([sent, over.promise])
+  clearTimeout(timer)
 }

@@ -6,6 +6,7 @@ const FIRST = 3
 const fieldIn = (stat: string, field: number): string | undefined => fields(stat)[field - FIRST] || undefined
 
 export const stateIn = (stat: string): string | undefined => fieldIn(stat, 3)
+export const parentIn = (stat: string): number => Number(fieldIn(stat, 4))
 export const groupIn = (stat: string): number => Number(fieldIn(stat, 5))
 export const startTimeIn = (stat: string): string | undefined => fieldIn(stat, 22)
 

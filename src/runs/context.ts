@@ -30,6 +30,8 @@ export interface RunsContext {
   /** Violations of a scripted model's script, each with a pointer below it. */
   scriptViolations: (script: unknown) => string[]
   limits: RunLimits
+  /** So many runs may be open; one of several tenants has at most half. */
+  open: { most: number, shared: () => boolean }
   newId: () => string
   now: () => number
   /** False from the time on at which a stopping service takes no starts. */
@@ -66,9 +68,21 @@ export const mayUse = ({ models }: Caller, model: string): boolean =>
 /** A short name of a stream, so that a cursor of another one is told apart. */
 export const fingerprint = (stream: string): string => createHash('sha256').update(stream).digest('base64url').slice(0, 8)
 
-/** Throws `QUOTA_EXCEEDED` past the open runs that a key may have; what is starting counts. */
-export function checkQuota ({ registry }: RunsContext, { tenant, limits }: Caller): void {
-  if (limits?.running !== undefined && registry.count(tenant) > limits.running) {
-    throw refuse('QUOTA_EXCEEDED', { detail: `this key may have ${limits.running} runs open at once`, retryAfter: 1 })
+/** Seconds after which a start past a bound of open runs may come again. */
+const RETRY_AFTER = 1
+
+/**
+ * Before a start from outside; what is starting counts. Throws `QUOTA_EXCEEDED` past the open runs that a key may have, or a tenant among
+ * several, `OVERLOADED` past those of all.
+ */
+export function checkQuota ({ registry, open: { most, shared } }: RunsContext, { tenant, limits }: Caller): void {
+  const count = registry.count(tenant)
+  if (limits?.running !== undefined && count > limits.running) {
+    throw refuse('QUOTA_EXCEEDED', { detail: `this key may have ${limits.running} runs open at once`, retryAfter: RETRY_AFTER })
   }
+  const share = shared() ? Math.ceil(most / 2) : most
+  if (share < most && count > share) {
+    throw refuse('QUOTA_EXCEEDED', { detail: `${share} runs of this tenant are open, its share of the service`, retryAfter: RETRY_AFTER })
+  }
+  if (registry.count() > most) throw refuse('OVERLOADED', { open: most, retryAfter: RETRY_AFTER })
 }

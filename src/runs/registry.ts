@@ -34,8 +34,8 @@ export interface Registry {
   startingRuns (): StartingRun[]
   live (tenant: string, id: string): LiveRun | undefined
   liveRuns (tenant?: string): LiveRun[]
-  /** Open runs of a tenant, those that are still starting included; not those that were only seen in an external chat. */
-  count (tenant: string): number
+  /** Open runs of a tenant, or of all, those that are still starting included; not those that were only seen in an external chat. */
+  count (tenant?: string): number
   /**
    * Live descendants, children before their parents, also below settled ones; and starts whose parent is the run or among them
    * (driver.md 5.2).
@@ -85,8 +85,9 @@ export function createRegistry (): Registry {
       ? [...tenants.values()].flatMap(({ live }) => [...live.values()])
       : [...tenants.get(name)?.live.values() ?? []],
     count (name) {
-      const { live, seen, starting } = of(name)
-      return live.size - seen + starting.size
+      let count = 0
+      for (const { live, seen, starting } of name === undefined ? tenants.values() : [of(name)]) count += live.size - seen + starting.size
+      return count
     },
     descendants: (name, id) => descend(tenants.get(name), id),
     watchRoot (name, rootId, listener) {

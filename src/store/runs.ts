@@ -158,7 +158,9 @@ function encodeSeed ({ run, seed }: Publication, now: () => number): EncodedSeed
 /** Whatever can refuse a publication, but for its session and its seed; in the order of http-api.md 5.4. */
 function createPublishCheck (db: DatabaseSync, keys: Keys): (publication: Publication) => void {
   const exists = db.prepare('SELECT 1 FROM runs WHERE tenant = ? AND id = ?')
-  const parentCancel = db.prepare('SELECT cancel FROM runs WHERE tenant = ? AND id = ?')
+  // An id that was used again is no parent of those that its first run started.
+  const parentCancel = db.prepare(`SELECT cancel FROM runs WHERE tenant = ?1 AND id = ?2
+    AND n < coalesce((SELECT n FROM runs WHERE tenant = ?1 AND id = ?3), ${Number.MAX_SAFE_INTEGER})`)
   const treeSize = db.prepare(`SELECT count(*) AS runs FROM (SELECT 1 FROM runs WHERE tenant = ?1 AND root = ?2 AND root <> id
     UNION ALL SELECT 1 FROM runs WHERE tenant = ?1 AND id = ?2 LIMIT ?3)`)
   return ({ run, treeRuns, idempotency, observed }) => {
@@ -166,8 +168,10 @@ function createPublishCheck (db: DatabaseSync, keys: Keys): (publication: Public
     if (bound !== undefined) throw refuse('RUN_EXISTS', { id: bound })
     if (exists.get(run.tenant, run.id)) throw refuse('RUN_EXISTS', { id: run.id })
     if (run.parentRunId !== null) {
-      const parent = parentCancel.get(run.tenant, run.parentRunId)
-      if (!parent || (parent.cancel !== null && !observed)) throw refuse('PARENT_ABORTED', { id: run.parentRunId })
+      const parent = parentCancel.get(run.tenant, run.parentRunId, run.continues)
+      // Whoever goes on with a run outlives its parent: that one may have expired, and then nobody's cancellation reaches it.
+      const isGone = !parent && run.continues === null
+      if (isGone || (parent && parent.cancel !== null && !observed)) throw refuse('PARENT_ABORTED', { id: run.parentRunId })
     }
     if (treeRuns === undefined) return
     const size = run.rootId === run.id ? 0 : Number(treeSize.get(run.tenant, run.rootId, treeRuns)?.runs)

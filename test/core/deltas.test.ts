@@ -232,3 +232,21 @@ test('who is told once is told again after it asked, until it stops; others are 
   feed.push('text', 'd')
   expect(wakes).toEqual({ once: 2, always: 5 })
 })
+
+test('a message of more text than a string holds is shown as far as a bound goes, also to who comes then', () => {
+  const feed = new DeltaFeed()
+  const large = 'x'.repeat(8 * 1024 * 1024)
+  for (const more of [() => large, () => ({ text: large, call: 'a' })]) {
+    feed.begin(1, 1)
+    for (let i = 0; i < 80; i++) {
+      const next = more()
+      if (typeof next === 'string') feed.push('text', next)
+      else feed.push('tool-arguments', next.text, `${next.call}-${i}`)
+    }
+    const parts = feed.since(undefined)?.snapshot?.parts ?? []
+    expect(parts.reduce((sum, part) => sum + part.text.length, 0)).toBe(3 * large.length)
+  }
+  feed.begin(2, 1)
+  feed.push('text', 'short')
+  expect(feed.since(undefined)?.snapshot?.parts).toEqual([{ kind: 'text', text: 'short' }])
+})

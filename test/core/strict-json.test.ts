@@ -196,3 +196,48 @@ test('a text of more values than can be read in one go is refused where they bec
   expect(value).toBeUndefined()
   expect(faults[0]?.detail).toMatch(/^the text holds more than 200000 values; .*POST \/v1\/sessions/)
 })
+
+test.for<[what: string, text: (many: number) => string, most: number, detail: RegExp, pointer: string]>([
+  ['white space', (many) => `{"a":[1,${'\n'.repeat(many)}2]}`, 1_048_576, /^more than 1048576 characters of white space/, '/a/1'],
+  ['white space alone', (many) => `${' '.repeat(many)}1`, 1_048_576, /^more than 1048576 characters of white space/, ''],
+  ['a name', (many) => `{"${'k'.repeat(many)}":1}`, 16_383, /^a member name is longer than 16384 characters$/, `/${'k'.repeat(100)}…`],
+  ['a number', (many) => `{"maxDepth":${'1'.repeat(many)}}`, 1000, /^a number is longer than 1000 characters$/, '/maxDepth'],
+  ['a fraction', (many) => `[0.${'1'.repeat(many)}]`, 998, /^a number is longer than 1000 characters$/, '/0'],
+  ['an exponent', (many) => `{"agentOptions":{"providerOptions":[1e${'0'.repeat(many)}]}}`, 998, /^a number is longer than 1000 characters$/, '/agentOptions/providerOptions/0'],
+  ['names of one object', (many) => `{${Array.from({ length: many }, (_, i) => `"k${i}":1`).join(',')}}`, 20_000, /^the text holds more than 20000 different names, or orders/, '/k20000'],
+  ['names of many objects', (many) => `[${Array.from({ length: many }, (_, i) => `{"k${i}":1}`).join(',')}]`, 20_000, /^the text holds more than 20000 different names, or orders/, '/20000/k20000']
+])('%s may have so much, and no more: what makes reading slow is refused by place', ([, text, most, detail, pointer]) => {
+  expect(start(text(most)).faults).toEqual([])
+  expect(start(text(most + 1 + (most === 16_383 ? 1 : 0))).faults).toEqual([{ pointer, detail: expect.stringMatching(detail) }])
+})
+
+test('the same names again, in the same order, are no new ones: a long list of equal objects is taken', () => {
+  const item = JSON.stringify({ type: 'text', text: 'a' })
+  expect(plain(`[${Array.from({ length: 60_000 }, () => item).join(',')}]`).faults).toEqual([])
+})
+
+test('two orders of many names are two kinds: what is told apart is what JSON.parse has to learn', () => {
+  const names = Array.from({ length: 150 }, (_, i) => `"${i}n":0`)
+  const turned = Array.from({ length: 150 }, (_, i) => `{${[...names.slice(i), ...names.slice(0, i)].join(',')}}`)
+  expect(details(`[${turned.join(',')}]`)).toEqual([expect.stringMatching(/different names, or orders of names$/)])
+})
+
+test('to name the place of a syntax fault costs no more than to read up to it, whatever the line breaks', () => {
+  const gap = '\r\n\n'.repeat(300_000)
+  const text = `[${Array.from({ length: 8 }, () => `${gap}1`).join(',')}`
+  const time = (source: string): number => Math.min(...[1, 2, 3].map(() => {
+    const from = performance.now()
+    plain(source)
+    return performance.now() - from
+  }))
+  expect(details(`${text}x]`)).toEqual([expect.stringMatching(/at line 4800001, column 2 \(offset \d+\)$/)])
+  expect(time(`${text}x]`)).toBeLessThan(8 * time(`${text}]`) + 20)
+})
+
+test('half a surrogate pair is found however its halves are written, and a whole one is taken', () => {
+  const unit = fc.constantFrom('a', '\ud83d', '\ude00', '\\ud83d', '\\uDE00', '\\n', '\\u0041', '\\\\')
+  fc.assert(fc.property(fc.array(unit, { maxLength: 8 }), (units) => {
+    const text = `"${units.join('')}"`
+    expect(plain(text).faults.length === 0).toBe((JSON.parse(text) as string).isWellFormed())
+  }), { numRuns: 500 })
+})

@@ -59,6 +59,54 @@ test.concurrent('follow-up: a new run on the same session with --resume, its tur
   expect(story(await drive.log(third.body.id as string)).slice(-5, -3)).toEqual(['turn 3 message', 'user and on'])
 })
 
+test.concurrent('follow-up: a message that was not delivered goes with the next run of the session, once, whichever of its runs is followed up', async ({ onTestFinished }) => {
+  const drive = await startDrive(onTestFinished, {
+    script: { start: [...opens(1), { user: true }, { emit: [...streamed('m', 'one'), lifecycle('{{user:2}}', 'x')] }, { exit: 1 }], resume: [...opens(1), { user: true }, { exit: 1 }] }
+  })
+  const first = await drive.start()
+  await drive.logged(first, 'user/message')
+  await drive.say(first, 'lost at first')
+  await drive.until(first, 'settled')
+  let runs = 1
+  const follow = async (id: string, content: string, lost?: string): Promise<string> => {
+    const { body } = await drive.say(id, content, { mode: 'follow-up' })
+    await drive.logged(body.id as string, 'turn/start', ++runs)
+    if (lost === undefined) await drive.cancel(body.id as string)
+    else await drive.say(body.id as string, lost)
+    drive.clock.pass(6000)
+    await drive.until(body.id as string, 'settled')
+    return body.id as string
+  }
+  const second = await follow(first, 'second', 'lost at second')
+  await follow(first, 'third', 'lost at third')
+  await follow(second, 'fourth')
+  await follow(first, 'fifth')
+  const tasks = drive.cli.entries('in').filter(({ frame }) => frame['type'] === 'user' && !('priority' in frame)).map(({ frame }) => frame['message'])
+  const words = (tasks as { content: string | { text: string }[] }[]).map(({ content }) => typeof content === 'string' ? content : content.map(({ text }) => text).join(' + '))
+  expect(words).toEqual(['go', 'lost at first + second', 'lost at second + third', 'lost at third + fourth', 'fifth'])
+})
+
+test.concurrent('follow-up: what a run was given that never began goes with the next one', async ({ onTestFinished }) => {
+  const drive = await startDrive(onTestFinished, {
+    env: { MAX_RUNNING: '1' }, script: { start: [...opens(1), { user: true }, { emit: [...streamed('m', 'one'), lifecycle('{{user:2}}', 'x')] }, { exit: 1 }], resume: [...opens(1), says('two') as never] }
+  })
+  const first = await drive.start()
+  await drive.logged(first, 'user/message')
+  await drive.say(first, 'lost at first')
+  await drive.until(first, 'settled')
+  const other = await drive.start({ keepOpen: true })
+  await drive.until(other, 'running')
+  const { body: { id: second } } = await drive.say(first, 'second', { mode: 'follow-up' })
+  await drive.say(second as string, 'and this')
+  await drive.cancel(second as string)
+  await drive.until(second as string, 'settled')
+  await drive.cancel(other)
+  drive.clock.pass(6000)
+  await drive.until(other, 'settled')
+  const { body } = await drive.say(first, 'third', { mode: 'follow-up' }, { prefer: 'wait=20' })
+  expect(story(await drive.log(body.id as string)).slice(-4, -2)).toEqual(['user lost at firstand thisthird', 'says two'])
+})
+
 test.concurrent('follow-up of one that ended before its CLI said a word keeps the session; of a chat without one, and of an ingested chat, it is refused', async ({ onTestFinished }) => {
   const drive = await startDrive(onTestFinished, { script: { start: [...opens(1), says('one') as never], resume: [{ user: true }, { exit: 1 }] } })
   const id = await drive.start()

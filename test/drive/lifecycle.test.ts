@@ -1,6 +1,8 @@
 import { existsSync, realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
+import { environmentOf } from '../../src/providers/claude-code/command.ts'
+import { startCli } from '../../src/providers/claude-code/process.ts'
 import { agentCall, notified, result, streamed, taskStart } from '../providers/claude-code/play.ts'
 import { fakeClaude, isAlive, type FakeClaude, type Script } from '../support/fake-claude.ts'
 import { createLives } from '../support/lives.ts'
@@ -66,7 +68,8 @@ test.concurrent('a stop: what ends within the grace ends as it would, an idle ch
   const service = await lives.start(options)
   const idle = await start(service, { task: 'hi', keepOpen: true })
   await until(service, idle, { status: 'idle' })
-  const busy = await start(service, { task: 'say a few words' })
+  const words = Array.from({ length: 25 }, (_, n) => `word${n}`).join(' ')
+  const busy = await start(service, { task: words })
   const queued = await start(service, { task: 'later' })
   expect((await service.call('POST', `/v1/runs/${queued}/messages`, { content: 'with this' })).status).toBe(202)
   await until(service, queued, { status: 'queued' })
@@ -74,7 +77,7 @@ test.concurrent('a stop: what ends within the grace ends as it would, an idle ch
   expect(await service.app.stop(new AbortController().signal)).toBe(1)
   expect(pidsOf(cli).filter(isAlive)).toEqual([])
   const next = await lives.start(options)
-  expect(await next.result(busy)).toMatchObject({ stopReason: 'completed', output: [{ text: 'You said: say a few words' }] })
+  expect(await next.result(busy)).toMatchObject({ stopReason: 'completed', output: [{ text: `You said: ${words}` }] })
   expect(await next.result(idle)).toMatchObject({ stopReason: 'completed', output: [{ text: 'You said: hi' }] })
   expect(await next.result(queued)).toMatchObject({ stopReason: 'completed', output: [{ text: 'You said: with this' }] })
   expect(story(await next.log(queued)).filter((line) => /^(turn|user|end)/.test(line))).toEqual(['turn 1 task', 'user later', 'user with this', 'end 1 completed'])
@@ -110,6 +113,34 @@ test.concurrent('SIGKILL of the service: the next start ends the group that is l
   expect(later).toMatchObject({ status: 201, body: { continues: busy, status: 'queued' } })
   await next.call('DELETE', `/v1/runs/${queued}`)
   await until(next, later.body.id as string, { status: 'settled', stopReason: 'completed' })
+})
+
+test.concurrent('D8 a CLI whose start was never written, and that its input\'s end did not end, is ended before its run begins anew', async ({ onTestFinished }) => {
+  const script: Script = { start: [{ ignore: 'end' }, { ignore: 'SIGTERM' }, ...opens(1), { emit: [...streamed('m', 'done'), result()] }], resume: [] }
+  const cli = fakeClaude(onTestFinished, script)
+  const lives = createLives(onTestFinished)
+  const root = realpathSync(makeFolder(onTestFinished))
+  const options = { yaml: configOf(cli, root), env: { PATH, MAX_RUNNING: '1', SHUTDOWN_GRACE_MS: '100' } }
+  const service = await lives.start(options)
+  await start(service)
+  const queued = await start(service)
+  await until(service, queued, { status: 'queued' })
+  await cli.entry('start')
+  await service.stop()
+  const stranger = fakeClaude(onTestFinished, script)
+  // As a service that was killed in the instant after it had started them.
+  const left = await Promise.all([[stranger, queued], [stranger, `${queued}0`]].map(async ([fake, runId]) => {
+    const env = environmentOf({ inherited: { PATH }, env: (fake as FakeClaude).env, runId: runId as string })
+    const made = await startCli({ command: cli.command, args: [], cwd: root, env, onStderr: () => {} })
+    onTestFinished(() => made.end(0))
+    return made.pid
+  }))
+  await stranger.entry('start', 2)
+  expect(left.map(isAlive)).toEqual([true, true])
+  const next = await lives.start(options)
+  await cli.entry('start', 2)
+  expect(left.map(isAlive)).toEqual([false, true])
+  expect(await next.result(queued)).toMatchObject({ stopReason: 'completed', output: [{ text: 'done' }] })
 })
 
 test.concurrent('SIGKILL of the service: a CLI that ends with its input is gone, an idle chat settles with its last answer', async ({ onTestFinished }) => {

@@ -89,6 +89,9 @@ test('a child that was deleted is forgotten: its chat goes on, also where the CL
   const { children } = await treeOf(service, id)
   expect(children).toMatchObject([{ externalId: 's-1', status: 'settled' }, { externalId: 's-2', continues: null, status: 'running' }, { externalId: 's-3', continues: null, status: 'running' }])
   expect(await said(service, children[0]?.id)).toEqual(['more', 'later'])
+  const turns = (await eventsOf(service, id)).filter(({ runId, data }) => children.some((child) => child.id === runId) && data.turn !== undefined)
+  expect(turns.length).toBeGreaterThan(5)
+  expect(new Set(turns.map(({ data }) => data.turn as number))).toEqual(new Set([1]))
 })
 
 test('9 a deleted chat takes its children and its journal with it, the journal in the sweeps that follow', async () => {

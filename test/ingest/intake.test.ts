@@ -19,9 +19,10 @@ async function room () {
   const live = new Set<LiveRun>()
   const faults: string[] = []
   const writes = { before: async (_: Observation): Promise<void> => {} }
+  const clock = { now: () => 1 }
   const options: ExternalOptions = {
     store: { ...real, observe: async (observation) => { await writes.before(observation); return await real.observe(observation) } },
-    now: () => 1, newId, retentionMs: 1000, maxDepth: 8,
+    now: () => clock.now(), newId, retentionMs: 1000, maxDepth: 8,
     announce: (run) => { live.add(run) },
     retire: (run) => { live.delete(run) },
     onFault: (message) => { faults.push(message) },
@@ -37,7 +38,7 @@ async function room () {
     await sink.push(bytes(text))
     return await sink.end(last)
   }
-  return { real, options, run, live, faults, writes, open, post, id: made.run.id }
+  return { real, options, run, live, faults, writes, clock, open, post, id: made.run.id }
 }
 
 test('ingest: an end that is said again while the first one is being written waits for that', async () => {
@@ -101,4 +102,23 @@ test('5.2 a chat that is cancelled while its journal is read again ends as soon 
   await expect(open(3, again)).resolves.toBeDefined()
   expect(await again.result).toMatchObject({ stopReason: 'aborted' })
   expect(await real.descendants(T, id)).toMatchObject([{ status: 'settled', stopReason: 'aborted' }])
+})
+
+test('ingest: a line that meets a fault of ours ends its chat: it is taken, and to send it again is answered for good', async () => {
+  const { post, real, run, clock, id } = await room()
+  await post(0, opening)
+  clock.now = () => { clock.now = () => 1; throw new RangeError('too much') }
+  const poison = linesOf(assistant(words('x'), { tag: 'a-1', message: { id: 'm', content: [words('x')], stop_reason: 'end_turn' } }))
+  await expect(post(3, poison)).rejects.toThrow('too much')
+  expect(await run.result).toMatchObject({ stopReason: 'error', error: { code: 'INTERNAL' } })
+  expect(await post(3, poison)).toBe(4)
+  await expect(post(3, poison + linesOf(result()))).rejects.toMatchObject({ code: 'RUN_SETTLED' })
+  expect(await real.getRun(T, id)).toMatchObject({ status: 'settled', external: { framesAccepted: 4 } })
+  expect(await real.runningChildren(T, [id])).toEqual(new Map([[id, 0]]))
+})
+
+test('A3 the row bears the CLI\'s session from the first frame that tells it, before init', async () => {
+  const { post, real, id } = await room()
+  await post(0, linesOf({ type: 'command_lifecycle', command_uuid: 'u-1', state: 'queued', session_id: 's-9' }))
+  expect(await real.getRun(T, id)).toMatchObject({ external: { id: 's-9' } })
 })

@@ -3,12 +3,13 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { noUsage } from '../../src/core/events.ts'
 import type { Store } from '../../src/core/store.ts'
+import { createRedactor } from '../../src/core/secrets.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { measuredStore } from '../../src/observe/store.ts'
 import { makeFolder, startService } from '../support/service.ts'
 
 const open = () => {
-  const metrics = createMetrics()
+  const metrics = createMetrics(createRedactor(['sk-secret-1']))
   onTestFinished(() => { metrics.close() })
   const lines = async (name: string): Promise<string[]> =>
     (await metrics.text()).split('\n')
@@ -38,6 +39,12 @@ test('runs are counted by provider and stop reason, with their time and tokens',
     'tokens_total{kind="input",model="a/m"} 20', 'tokens_total{kind="cached",model="a/m"} 8',
       'tokens_total{kind="output",model="a/m"} 6'
   ])
+})
+
+test('a model whose name is too long is another one, and no name holds a secret', async () => {
+  const { metrics, lines } = open()
+  for (const model of ['a/m', `a/${'x'.repeat(200)}`, 'a/sk-secret-1']) metrics.runSettled({ provider: 'spawn', stopReason: 'completed', seconds: 1, model, usage: { ...noUsage(), inputTokens: 1 } })
+  expect(await lines('tokens_total')).toEqual(['a/m', 'other', 'a/[redacted]'].map((model) => `tokens_total{kind="input",model="${model}"} 1`))
 })
 
 test('how full it is, is read when the metrics are: runs by status, slots, queue and store', async () => {

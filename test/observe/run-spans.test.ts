@@ -3,8 +3,8 @@ import { noUsage, type NewEvent, type SessionEvent } from '../../src/core/events
 import type { RunRecord, RunSpec } from '../../src/core/run.ts'
 import { RunSpans, runSpanId, toolSpanId, type FinishedSpan } from '../../src/observe/run-spans.ts'
 
-/** The spans of a log whose events are 10 ms apart, as `name error? start–end < parent's name`. */
-function spansOf (events: NewEvent[]): string[] {
+/** The spans of a log whose events are 10 ms apart. */
+function toldOf (events: NewEvent[]): FinishedSpan[] {
   const record = { id: 'r', tenant: 't', provider: 'spawn', model: 'openai/a/m', createdAt: 0, parentRunId: null, continues: null } as RunRecord
   const found: FinishedSpan[] = []
   const spans = new RunSpans({
@@ -12,6 +12,13 @@ function spansOf (events: NewEvent[]): string[] {
     record: () => record, target: () => ({ provider: 'openai' })
   }, (span) => { found.push(span) })
   for (const [i, event] of events.entries()) spans.note({ ...event, seq: i, time: i * 10 } as SessionEvent)
+  return found
+}
+const attributesOf = (events: NewEvent[]): Record<string, unknown> => toldOf(events)[0]?.attributes ?? {}
+
+/** The same, as `name error? start–end < parent's name`. */
+function spansOf (events: NewEvent[]): string[] {
+  const found = toldOf(events)
   const nameOf = (spanId: string | undefined): string => found.find((span) => span.spanId === spanId)?.name ?? 'nothing'
   return found.map(({ name, failed, attributes, start, end, parent }) =>
     [name, ...failed ? [attributes['error.type']] : [], `${start}–${end}`, ...parent ? [`< ${nameOf(parent.spanId)}`] : []].join(' '))
@@ -51,4 +58,21 @@ test('ids follow from what they name: of one tenant, run and call alone', () => 
   expect(new Set(ids).size).toBe(ids.length)
   expect(ids).toEqual(ids.map(() => expect.stringMatching(/^[0-9a-f]{16}$/)))
   expect(runSpanId('t', 'r')).toBe(ids[0])
+})
+
+test('a tool is named as it is where the run has it: called, or refused though the model was told of it; any other is unknown', () => {
+  const header: NewEvent = { type: 'request/header', data: { system: [], tools: [{ name: 'look', description: '', inputSchema: {} }], model: 'openai/a/m', reason: 'first' } }
+  const result = (toolCallId: string, name: string): NewEvent => ({ type: 'tool/result', data: { toolCallId, name, content: [], isError: true } })
+  const call = (toolCallId: string, name: string): NewEvent => ({ type: 'tool/call', data: { toolCallId, name, input: {}, executor: 'service', idempotent: true } })
+  const long = 'x'.repeat(129)
+  const spans = spansOf([
+    header, result('a', 'look'), result('b', 'the password is 1234'), result('c', 'invented'), call('d', 'Bash'), result('d', 'Bash'),
+    call('e', long), result('e', long), call('f', 'two words'), result('f', 'two words')
+  ])
+  expect(spans.map((span) => span.split(' ').slice(0, 2).join(' '))).toEqual(['look', 'unknown', 'unknown', 'Bash', 'unknown', 'unknown'].map((name) => `execute_tool ${name}`))
+})
+
+test('the id of a call that is no id is left out', () => {
+  const ids = ['call_1', 'toolu_01A', 'p:code:1', 'the password is 1234', 'x'.repeat(129)].map((id) => attributesOf([{ type: 'tool/result', data: { toolCallId: id, name: 'a', content: [], isError: false } }])['gen_ai.tool.call.id'])
+  expect(ids).toEqual(['call_1', 'toolu_01A', 'p:code:1', undefined, undefined])
 })

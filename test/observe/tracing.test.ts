@@ -15,6 +15,8 @@ async function traced (options: ServiceOptions = {}): Promise<{ collector: OtlpR
   const service = await startService(onTestFinished, { ...options, env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...options.env } })
   return {
     collector, service, spans: async () => {
+      // In no hurry, which would drop the last ones.
+      await service.app.stop(new AbortController().signal)
       await service.stop()
       return collector.spans
     }
@@ -69,7 +71,7 @@ test('tools stand under the step that calls them, a delegated child under the to
     '  step 1', '    chat demo', '    execute_tool look',
     '  step 2', '    chat demo', '    execute_tool subagent', '      invoke_agent spawn', '        step 1', '          chat demo',
     '  step 3', '    chat demo', '    execute_tool break',
-    '  step 4', '    chat demo', '    execute_tool unheard_of',
+    '  step 4', '    chat demo', '    execute_tool unknown',
     '  step 5', '    chat demo'
   ])
   expect(new Set(all.map(({ traceId }) => traceId)).size).toBe(1)
@@ -213,6 +215,33 @@ test('a follow-up without a traceparent begins its own trace, whatever its first
   expect(await service.app.store.getSpec('default', run.id)).toHaveProperty('trace', { traceparent: header().traceparent })
   expect(await service.app.store.getSpec('default', later.id)).not.toHaveProperty('trace')
   expect((await spans()).find(({ attributes }) => attributes['subagentd.run.id'] === later.id)).toMatchObject({ parentSpanId: '' })
+})
+
+test('a follow-up knows its tools, though the model is not told of them again: a call that is refused has its name', async () => {
+  const { service, spans } = await traced({ tools: [serviceTool('look')] })
+  const run = await service.start({ task: 'x', agentOptions: scripted([{ call: { name: 'look', arguments: '{' } }, { say: 'done' }]) }, { prefer: 'wait=5' })
+  const { body: later } = await service.call('POST', `/v1/runs/${run.id}/messages`, { content: 'more', mode: 'follow-up' }, { prefer: 'wait=5' })
+  expect((await service.log(later.id)).filter(({ type }) => type === 'request/header')).toHaveLength(1)
+  expect((await service.log(later.id)).filter(({ type }) => type === 'tool/call')).toHaveLength(0)
+  expect((await spans()).filter(({ name }) => name === 'execute_tool look')).toHaveLength(2)
+})
+
+test('names that come from elsewhere are bounded, and hold no secret of the configuration', async () => {
+  const models = await startFakeModelServer(onTestFinished, { answer: () => says('ok') })
+  const { service, collector, spans } = await traced({ env: { OPENAI_BASE_URL: models.openaiUrl, OPENAI_API_KEY: 'sk-canary-in-a-trace' } })
+  for (const model of ['x'.repeat(249), 'is-sk-canary-in-a-trace']) await service.result((await service.start({ task: 'x', agentOptions: { model: `openai/${model}` } })).id)
+  expect((await spans()).filter(({ name }) => name.startsWith('chat ')).map(({ name }) => name.length).toSorted((a, b) => a - b)).toEqual(['chat is-[redacted]'.length, 128])
+  expect(collector.raw()).not.toContain('sk-canary')
+})
+
+test('of the traces that have to do with a run, no more than 32 are linked', async () => {
+  const { service, spans } = await traced()
+  const run = await service.start({ task: 'x', ...waits }, { prefer: 'wait=5' })
+  const traces = Array.from({ length: 40 }, (_, at) => ({ traceId: at.toString(16).padStart(32, 'a'), spanId: HOST.spanId }))
+  for (const trace of traces) await service.call('POST', `/v1/runs/${run.id}/tool-results`, { results: [{ toolCallId: 'none', content: 'x' }] }, header('01', trace))
+  await service.call('POST', `/v1/runs/${run.id}/tool-results`, answer)
+  await service.result(run.id)
+  expect(named(await spans(), 'invoke_agent spawn').links).toEqual(traces.slice(0, 32))
 })
 
 test('a request that an HTTP tool makes carries the trace on, below its call', async () => {

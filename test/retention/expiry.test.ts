@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { makeFolder, startService, type Answer, type Service } from '../support/service.ts'
 import { readEvents } from '../support/sse.ts'
 import { createGate } from '../runs/busy-run.ts'
@@ -232,6 +232,35 @@ test('a session that nobody touches expires; one that a run stands on stays, and
   pass(2 * DAY)
   await sweep()
   expect(await found()).toEqual([404, 404, 404])
+})
+
+test('7.3 a child whose parent has expired is followed up: the same parent and depth, a tree of its own, through a restart, and no longer than others', async () => {
+  const { service, pass, sweep, again } = await aging({ RETENTION_DAYS: '3' })
+  const root = await completed(service)
+  const waiting = await service.start({ ...asks, provider: 'fork', parent: { runId: root.id } }, { prefer: 'wait=20' })
+  pass(4 * DAY)
+  expect(await sweep()).toBe(1)
+  await service.call('POST', `/v1/runs/${waiting.id}/tool-results`, { results: [{ toolCallId: 'c', content: 'x' }] }, { prefer: 'wait=20' })
+  const follow = await service.call('POST', `/v1/runs/${waiting.id}/messages`, { content: 'more', mode: 'follow-up' }, { prefer: 'wait=20' })
+  expect(follow).toMatchObject({ status: 201, body: { continues: waiting.id, sessionId: waiting.sessionId, depth: waiting.depth, parent: { runId: root.id } } })
+  const { id } = follow.body
+  expect((await get(service, id, '/tree')).body).toMatchObject({ id, children: [] })
+  expect((await service.call('GET', `/v1/runs?root=${root.id}`)).body.runs).toMatchObject([{ id }, { id: waiting.id }])
+  const stream = await readEvents(service, id, { tree: true })
+  const next = await again()
+  expect((await get(next, id)).body.status).toBe('waiting')
+  const cursor = (await stream.all()).findLast((event) => event.id !== undefined)?.id
+  await next.call('POST', `/v1/runs/${id}/tool-results`, { results: [{ toolCallId: (await get(next, id)).body.pendingToolCalls[0].toolCallId, content: 'x' }] }, { prefer: 'wait=20' })
+  expect((await get(next, id)).body).toMatchObject({ status: 'settled', stopReason: 'completed' })
+  const rest = await (await readEvents(next, id, { tree: true, ...cursor === undefined ? {} : { lastEventId: cursor } })).all()
+  expect(rest.map(({ event }) => event)).toContain('settled')
+  expect((await next.call('POST', `/v1/runs/${id}/messages`, { content: 'and', mode: 'follow-up' })).status).toBe(201)
+  await next.call('POST', '/v1/runs/cancel', { root: root.id })
+  pass(4 * DAY)
+  await vi.waitFor(async () => {
+    await next.app.store.sweep(Date.now() + 8 * DAY)
+    expect((await next.call('GET', '/v1/runs')).body.runs).toEqual([])
+  })
 })
 
 test('a follow-up keeps the session that its first run made, when that has expired', async () => {

@@ -124,13 +124,16 @@ test('a loopback host is a name or address of this machine', () => {
 
 test('rates are kept of those alone who started in the last minute, however many came', () => {
   const clock = { now: 0 }
-  const allow = createStartRate(() => clock.now)
+  const buckets = new Map<string, { left: number, at: number }>()
+  const allow = createStartRate(() => clock.now, buckets)
   const start = (n: number): void => allow({ id: `token:${n}`, tenant: 't', scopes: [], limits: { startsPerMinute: 1 } })
   for (let n = 0; n < 1000; n++) start(n)
   clock.now = 59_000
   expect(() => start(0)).toThrow('may start 1 runs a minute')
+  expect(buckets.size).toBe(1000)
   clock.now = 61_000
   start(5000)
+  expect([...buckets.keys()]).toEqual(['token:0', 'token:5000'])
   start(1)
   expect(() => start(1)).toThrow('may start 1 runs a minute')
 })

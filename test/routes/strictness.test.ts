@@ -224,3 +224,32 @@ test.for<[accept: string, url: string, ok: boolean]>([
   if (ok) expect(answer.statusCode).toBe(200)
   else problem(answer, 406, 'NOT_ACCEPTABLE')
 })
+
+test('a gzip body may be 200 times its size, and always a mebibyte; one that swells further is refused before it is read', async ({ onTestFinished }) => {
+  const { send, runs } = createApp(onTestFinished, { maxBodyBytes: 33_554_432 })
+  const posted = (text: string) => send('POST', '/v1/runs', gzipSync(text), { 'content-encoding': 'gzip', 'content-type': 'application/json' })
+  const task = (chars: number) => JSON.stringify({ task: 'a'.repeat(chars) })
+  expect((await posted(task(1_000_000))).statusCode).toBe(201)
+  const words = Array.from({ length: 200_000 }, (_, i) => `word ${i * 7919 % 100_003}`).join(' ')
+  expect((await posted(JSON.stringify({ task: words }))).statusCode).toBe(201)
+  const taken = runs.asked.length
+  const refused = problem(await posted(`${'\n'.repeat(33_000_000)}x`), 400, 'INVALID_REQUEST')
+  expect(refused.detail).toBe('the gzip body swells to more than 200 times its size; send it as it is')
+  expect(problem(await posted(task(3_000_000)), 400, 'INVALID_REQUEST').detail).toMatch(/swells/)
+  expect(runs.asked).toHaveLength(taken)
+})
+
+test('white space without end is no empty body', async ({ onTestFinished }) => {
+  const { send } = createApp(onTestFinished, { maxBodyBytes: 33_554_432 })
+  const refused = problem(await send('POST', '/v1/runs', ' '.repeat(2_000_000)), 400, 'INVALID_REQUEST')
+  expect(refused.detail).toMatch(/white space/)
+})
+
+test('lengths count characters, not the code units that JavaScript keeps them in', async ({ onTestFinished }) => {
+  const { start } = createApp(onTestFinished)
+  expect((await start({ task: 'a', label: '😀'.repeat(200) })).statusCode).toBe(201)
+  for (const label of ['😀'.repeat(201), 'a'.repeat(201), 'a'.repeat(500)]) {
+    expect(problem(await start({ task: 'a', label }), 400, 'INVALID_REQUEST').errors).toEqual([{ pointer: '/label', detail: 'must have at most 200 characters' }])
+  }
+  expect(problem(await start({ task: '' }), 400, 'INVALID_REQUEST').errors).toContainEqual({ pointer: '/task', detail: 'must not be empty' })
+})

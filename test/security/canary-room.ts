@@ -6,11 +6,11 @@ import type { AtEnd } from '../support/service.ts'
 
 /** Servers that tell all they were told, and what a secret looks like once it got out. */
 
-/** A secret that stands in no word list, with what JSON and URLs escape. */
+/** A secret that stands in no word list, with what JSON and URLs escape. It begins with a letter that is no digit in any base. */
 export const canary = (name: string): string => `${random()}/${random()}"${name}+${random()}${random()}`
 /** The same for where no quotes can stand. */
 export const plainCanary = (name: string): string => `${random()}${random()}-${name}-${random()}${random()}`
-const random = (): string => Math.random().toString(36).slice(2, 9).padEnd(7, 'q')
+const random = (): string => `z${Math.random().toString(36).slice(2, 8).padEnd(6, 'q')}`
 
 /** A text in every form in which it is still readable: as it is, in JSON, in JSON in JSON, in a URL, in base64, and its secret half alone. */
 export function formsOf (secret: string): string[] {

@@ -41,6 +41,7 @@ function configuration (secrets: Secrets, echo: number, model: string): string {
     tools: Object.fromEntries(TOOL_PATHS.map((path) => [`http_${path}`, tool(path)])),
     mcp: {
       every: { command: process.execPath, args: ['node_modules/@modelcontextprotocol/server-everything/dist/index.js'], env },
+      leaky: { command: process.execPath, args: ['test/tools/mcp/faulty-server.ts', 'leaky'], env: { TOKEN: '${MCP_SECRET}' } },
       passed: { command: process.execPath, args: ['node_modules/@modelcontextprotocol/server-everything/dist/index.js'], env: ['PASSED_TOKEN'] },
       dies: { command: '/bin/sh', args: ['-c', 'env >&2; env; echo "{\\"key\\": $API_TOKEN"; exit 3'], env },
       unauthorized: remote('mcp401'), broken: remote('mcp500'), garbage: remote('mcp-garbage')
@@ -127,6 +128,35 @@ test('quality.md no secret of the configuration or of a caller gets into a log, 
   expect(traces).toContain('subagentd')
   expect(Object.entries(places).flatMap(([where, text]) => found(where, text, all))).toEqual([])
 }, 60_000)
+
+/** SECURITY.md, what is not promised: it stands in the run, as the model's words. */
+test('a model server that says its own key in a good answer, as text, reasoning, name or id, gets it into its run and nowhere else', async () => {
+  const key = plainCanary('said')
+  const echo = await startEchoServer(onTestFinished)
+  const models = await startFakeModelServer(onTestFinished, { answer: ({ json }) => {
+    const name = String(json.model)
+    if (name === 'call') return (json.messages as { role: string }[]).at(-1)?.role === 'user' ? calls(key, { [key]: key }, { id: `id-${key}` }) : { kind: 'reply', text: 'done' }
+    return { kind: 'reply', text: name === 'reason' ? 'done' : key, ...name === 'reason' ? { reasoning: key } : {}, ...name === 'split' ? { pieces: 7 } : {} }
+  } })
+  const service = startProcess(onTestFinished, {
+    LOG_LEVEL: 'trace', DATABASE_URL: 'sqlite::memory:', SHUTDOWN_DELAY_MS: '0', OPENAI_API_KEY: key, OPENAI_BASE_URL: models.openaiUrl,
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${echo.port}`
+  })
+  for (const name of ['text', 'split', 'reason', 'call', key]) {
+    const { body: run } = await service.call('POST', '/v1/runs', { task: 'x', agentOptions: { model: `openai/${name}` } }, { prefer: 'wait=20' })
+    expect(run.stopReason).toBe('completed')
+    const { body: page } = await service.call('GET', `/v1/runs/${run.id}/events?limit=200`)
+    expect(JSON.stringify(page)).toContain(key)
+  }
+  const { text: metrics } = await service.call('GET', '/metrics')
+  service.signal('SIGTERM')
+  expect(await service.ended).toBe(0)
+  const traces = echo.bodies.join('\n')
+  expect(traces).toContain('execute_tool unknown')
+  expect(metrics).toContain('model="openai/text"')
+  const places = { 'the log': service.lines.map((line) => JSON.stringify(line)).join('\n'), 'standard error': service.stderr(), metrics, traces }
+  expect(Object.entries(places).flatMap(([where, text]) => found(where, text, { key }))).toEqual([])
+}, 30_000)
 
 test.for<[what: string, env: Record<string, string>, yaml: string]>([
   ['YAML that breaks beside it', {}, 'models:\n  endpoints:\n    a: {kind: anthropic, apiKey: SECRET, : }\n'],

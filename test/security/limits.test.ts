@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { ANSWER_HEADERS } from '../../routes/security-headers.ts'
 import { startService, type Service } from '../support/service.ts'
 
 /** Sends bytes and gives all that comes back until the connection ends. */
@@ -56,7 +57,7 @@ test.for<[what: string, send: (service: Service) => Promise<string>, status: num
   expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
   const { detail: said, status: told } = JSON.parse(answer.slice(answer.indexOf('{'))) as { detail: string, status: number }
   expect([told, said]).toEqual([status, expect.stringMatching(detail)])
-  expect(answer.toLowerCase()).toContain('x-content-type-options: nosniff')
+  for (const [name, value] of Object.entries(ANSWER_HEADERS)) expect(answer).toContain(`${name}: ${value}\r\n`)
   expect((await service.call('GET', '/healthz')).status).toBe(200)
 })
 
@@ -86,6 +87,43 @@ test('who is refused and goes on sending its body slowly loses the connection', 
   left?.[0]()
   await closed
   expect((await service.call('GET', '/healthz')).status).toBe(200)
+})
+
+test('a body that does not come in has five minutes, then a 408 and the end of its connection', async () => {
+  const service = await startService(onTestFinished)
+  const timers = vi.spyOn(globalThis, 'setTimeout')
+  onTestFinished(() => { timers.mockRestore() })
+  const late = (): (() => void) | undefined => timers.mock.calls.find(([, ms]) => ms === 300_000)?.[0] as (() => void) | undefined
+  const socket = open(service)
+  socket.write(`${posted('x'.repeat(1000))[0] as string}{"task": `.replace('Connection: close\r\n', ''))
+  await vi.waitFor(() => { expect(late()).toBeDefined() })
+  late()?.()
+  expect(await answerOf(socket)).toMatch(/^HTTP\/1.1 408 Request Timeout[^]*connection: close[^]*the request did not come in time/i)
+})
+
+test('an event stream whose reader takes nothing, not even a comment, is cut off after a minute', async () => {
+  const service = await startService(onTestFinished)
+  const { id } = await service.start({ task: 'a', agentOptions: { script: [{ hang: true }] } })
+  const connected = once(service.app.http.server, 'connection') as Promise<[Socket]>
+  const socket = open(service)
+  socket.write(request(`/v1/runs/${id}/events`, 'Accept: text/event-stream\r\n'))
+  const [theirs] = await connected
+  await once(socket, 'data')
+  expect(theirs.timeout).toBe(60_000)
+  const closed = once(socket, 'close')
+  theirs.emit('timeout')
+  await closed
+  expect((await service.call('GET', `/v1/runs/${id}`)).body.status).toBe('running')
+})
+
+test('an expectation that is not there to be had is refused before the body comes, with the headers of every answer', async () => {
+  const service = await startService(onTestFinished)
+  const answer = await exchange(service, request('/v1/runs', 'Expect: x\r\nX-Request-Id: r1\r\nContent-Length: 10\r\n', 'POST'))
+  expect(answer).toMatch(/^HTTP\/1.1 417 /)
+  expect(JSON.parse(answer.slice(answer.indexOf('{')))).toMatchObject({ code: 'INVALID_REQUEST', status: 417, requestId: 'r1', detail: 'the expectation "x" cannot be met' })
+  for (const [name, value] of Object.entries(ANSWER_HEADERS)) expect(answer).toContain(`${name}: ${value}\r\n`)
+  expect(await exchange(service, request('/v1/runs', 'Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 13\r\n', 'POST'), '{"task": "a"}'))
+    .toMatch(/^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 201 /)
 })
 
 test('a thousand connections that say nothing keep nobody from being answered', async () => {

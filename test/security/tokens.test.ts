@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { exportSPKI, SignJWT, UnsecuredJWT } from 'jose'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '../../src/config.ts'
 import { createKeyRing, sha256 } from '../../src/keys.ts'
 import { createTokens, type TokenEntry, type TokenSettings, type Tokens } from '../../src/tokens.ts'
@@ -11,15 +11,16 @@ const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds
 
 interface Room { issuer: TokenIssuer, tokens: Tokens, faults: unknown[], clock: { now: number } }
 
-async function room ({ alg, settings = {}, timeoutMs = 5000, cooldownMs = 0 }: {
-  alg?: string, settings?: Partial<TokenSettings>, timeoutMs?: number, cooldownMs?: number
+async function room ({ alg, settings = {}, timeoutMs = 5000, ...more }: {
+  alg?: string, settings?: Partial<TokenSettings>, timeoutMs?: number, /** `undefined`: the default. */ cooldownMs?: number | undefined
 } = {}): Promise<Room> {
+  const { cooldownMs } = { cooldownMs: 0, ...more }
   const issuer = await startTokenIssuer(onTestFinished, alg)
   const faults: unknown[] = []
   const clock = { now: Date.now() }
   const tokens = createTokens({
     settings: { jwksUrl: issuer.url, issuer: ISSUER, audience: AUDIENCE, tenantClaim: 'tenant', scopeClaim: 'scope', ...settings },
-    now: () => clock.now, onFault: (error) => { faults.push(error) }, timeoutMs, cooldownMs, pauseMs: 2000
+    now: () => clock.now, onFault: (error) => { faults.push(error) }, timeoutMs, pauseMs: 2000, ...cooldownMs === undefined ? {} : { cooldownMs }
   })
   return { issuer, tokens, faults, clock }
 }
@@ -109,6 +110,38 @@ test('unknown keys do not make the service ask the issuer again and again', asyn
   const stranger = await createSigningKey('nobody', 'ES256')
   for (let i = 0; i < 20; i++) await refusal(tokens.verify(await issuer.token({}, { key: { ...stranger, kid: `nobody-${i}` } })))
   expect(issuer.asked).toBe(1)
+})
+
+/** jose goes by the clock of the process. */
+const setClock = (now: number): void => { vi.setSystemTime(now) }
+function fakeClock (): number {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => { vi.useRealTimers() })
+  return Date.now()
+}
+
+test('unless it is set otherwise, unknown keys make the issuer be asked once in ten seconds', async () => {
+  const start = fakeClock()
+  const { issuer, tokens } = await room({ cooldownMs: undefined })
+  const stranger = await createSigningKey('nobody', 'ES256')
+  const tryAt = async (ms: number): Promise<number> => {
+    setClock(start + ms)
+    for (let i = 0; i < 3; i++) await refusal(tokens.verify(await issuer.token({}, { key: { ...stranger, kid: `nobody-${ms}-${i}` } })))
+    return issuer.asked
+  }
+  expect([await tryAt(0), await tryAt(9000), await tryAt(10_500), await tryAt(19_000), await tryAt(21_500)]).toEqual([1, 1, 2, 2, 3])
+})
+
+test('the keys of the issuer are read again after ten minutes, so that one it took back ends without a new one', async () => {
+  const start = fakeClock()
+  const { issuer, tokens } = await room()
+  const token = await issuer.token({ exp: inS(3600) })
+  await tokens.verify(token)
+  issuer.published = [await createSigningKey('second', 'ES256')]
+  setClock(start + 590_000)
+  expect(await tokens.verify(token)).toMatchObject({ tenant: 'acme' })
+  setClock(start + 610_000)
+  expect(await refusal(tokens.verify(token))).toEqual(invalid('none of its issuer\'s keys signed it'))
 })
 
 test('many first tokens at once ask for the keys once', async () => {

@@ -101,6 +101,24 @@ export function describePublication (name: string, newStore: NewStore): void {
       await refused(publish(store, { run: { parentRunId: newId() } }), 'PARENT_ABORTED')
     })
 
+    test('7.3 whoever goes on with a child outlives its parent, but not the parent\'s cancellation; another run of its id is another', async () => {
+      const store = await newStore()
+      const parent = await publish(store)
+      const child = await publish(store, { run: childOf(parent) })
+      const next = (continues: string) => ({ run: { ...childOf(parent), sessionId: child.sessionId, continues } })
+      await settle(store, child, 0)
+      await store.patchRun(T, parent.id, { cancel: { at: 1, reason: null, by: 'request' } })
+      await refused(publish(store, next(child.id)), 'PARENT_ABORTED', { id: parent.id })
+      await settle(store, parent, 0)
+      await store.deleteRuns(T, [parent.id])
+      const second = await publish(store, next(child.id))
+      expect(await store.getRun(T, second.id)).toMatchObject({ parentRunId: parent.id, rootId: parent.id, sessionId: child.sessionId })
+      await settle(store, second, 1)
+      await publish(store, { run: { id: parent.id, sessionId: parent.id, rootId: parent.id } })
+      await store.patchRun(T, parent.id, { cancel: { at: 1, reason: null, by: 'request' } })
+      await publish(store, next(second.id))
+    })
+
     test('2.5 the tree under a root holds at most treeRuns runs, in one turn too', async () => {
       const store = await newStore()
       const root = await publish(store, { treeRuns: 1 })

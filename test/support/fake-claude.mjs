@@ -144,7 +144,7 @@ function readInput () {
     rest = lines.pop()
     for (const line of lines) {
       const frame = JSON.parse(line)
-      record({ kind: 'in', frame })
+      record({ kind: 'in', frame, ...(frame.type === 'control_response' ? { line } : {}) })
       inbox.add(frame)
     }
   })

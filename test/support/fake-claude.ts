@@ -35,7 +35,8 @@ export type Script = Step[] | { start: Step[], resume: Step[] }
 
 export type Entry =
   | { kind: 'start', pid: number, argv: string[], env: Record<string, string>, cwd: string }
-  | { kind: 'in', frame: Record<string, unknown> }
+  /** `line`: of an answer, as it came. */
+  | { kind: 'in', frame: Record<string, unknown>, line?: string }
   | { kind: 'end' }
   | { kind: 'closed' }
   | { kind: 'signal', signal: string }

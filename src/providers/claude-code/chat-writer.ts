@@ -70,7 +70,7 @@ export class ChatWriter {
     // The logs hand over in the microtasks that their appends began: by then they all have.
     setImmediate(() => {
       this.#writing = undefined
-      this.#store.observe(this.#take()).then(writing.resolve, (error: unknown) => {
+      this.#write().then(writing.resolve, (error: unknown) => {
         writing.reject(error)
         this.onLost(error)
       })
@@ -78,39 +78,46 @@ export class ChatWriter {
     return writing.promise
   }
 
+  async #write (): Promise<Places> { return await this.#store.observe(this.#take()) }
+
   #take (): Parameters<Store['observe']>[0] {
-    const lines = this.#lines
-    const writes = inOrder(this.#order, this.#handed)
+    const [lines, order, handed] = [this.#lines, this.#order, this.#handed]
     this.#lines = []
     this.#order = []
     this.#handed = []
     const from = this.#next - lines.length
-    return { tenant: this.#tenant, chat: this.#chat, writes, ...(lines.length > 0 ? { frames: { from, lines } } : {}) }
+    return { tenant: this.#tenant, chat: this.#chat, writes: inOrder(order, handed), ...(lines.length > 0 ? { frames: { from, lines } } : {}) }
   }
 }
 
+/** What is left of a run's events is from `next` on. */
+interface Left { events: SessionEvent[], next: number, publication: Publication | undefined, patch: RunPatch | undefined }
+
 /** Cuts what each run handed over into pieces that follow each other as their events came. A run's patch goes with its last piece. */
 function inOrder (order: readonly { id: string, count: number }[], handed: readonly RunWrite[]): ObservedWrite[] {
-  const left = new Map<string, { events: SessionEvent[], publication: Publication | undefined, patch: RunPatch | undefined }>()
+  const left = new Map<string, Left>()
   for (const { id, events, publication, patch } of handed) {
     const known = left.get(id)
-    if (!known) left.set(id, { events: [...events], publication, patch })
+    if (!known) left.set(id, { events: [...events], next: 0, publication, patch })
     else {
-      known.events.push(...events)
+      for (const event of events) known.events.push(event)
       known.publication ??= publication
       if (patch) known.patch = { ...known.patch, ...patch }
     }
   }
   const writes: ObservedWrite[] = []
-  for (const { id, count } of [...order, ...[...left.keys()].map((key) => ({ id: key, count: Infinity }))]) {
+  const take = (id: string, count: number): void => {
     const run = left.get(id)
-    if (!run) continue
-    const events = run.events.splice(0, count)
-    const isLast = run.events.length === 0
+    if (!run) return
+    const events = run.events.slice(run.next, run.next + count)
+    run.next += events.length
+    const isLast = run.next === run.events.length
     if (isLast) left.delete(id)
-    if (events.length === 0 && !run.publication && !run.patch) continue
+    if (events.length === 0 && !run.publication && !run.patch) return
     writes.push({ id, events, ...(run.publication ? { publication: run.publication } : {}), ...(isLast && run.patch ? { patch: run.patch } : {}) })
     run.publication = undefined
   }
+  for (const { id, count } of order) take(id, count)
+  for (const id of left.keys()) take(id, Infinity)
   return writes
 }

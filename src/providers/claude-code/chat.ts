@@ -1,5 +1,5 @@
 import { refuse } from '../../core/errors.ts'
-import { noUsage, type Outcome, type RunResult, type SessionHeader } from '../../core/events.ts'
+import { noUsage, type NewEvent, type Outcome, type RunResult, type SessionHeader } from '../../core/events.ts'
 import { derivedId } from '../../core/ids.ts'
 import type { StoredEvents } from '../../core/log.ts'
 import { CancelReason } from '../../core/live.ts'
@@ -46,6 +46,10 @@ export class Chat {
   readonly run: ExternalRun
   readonly #init: ChatInit
   readonly #running = new Map<ChildRef, ExternalRun>()
+  /** The turn of its session that each of them has: the one that it was resumed from may have been deleted. */
+  readonly #turns = new Map<ChildRef, number>()
+  /** Those whose rows may have to follow. */
+  readonly #changed = new Set<ChildRef>()
   readonly #ended: Map<ChildRef, EndedChild>
   #state: State
 
@@ -64,22 +68,28 @@ export class Chat {
 
   get state (): State { return this.#state }
 
-  /** Takes what happened, in order: as one write, with the lines it came in. Answers what a driver has to act on. */
+  /**
+   * Takes what happened, in order: as one write, with the lines it came in. Answers what a driver has to act on. Throws only for a fault
+   * of ours; then the lines so far are taken, and the chat has to end.
+   */
   take (inputs: readonly Taken[]): ChatNews[] {
     if (this.run.ending) return []
     const news: ChatNews[] = []
     const lines: string[] = []
-    for (const { input, line } of inputs) {
-      const [state, emitted] = normalize(this.#state, input)
-      this.#state = state
-      if (line !== undefined) lines.push(line)
-      for (const event of emitted) {
-        const told = this.#apply(event)
-        if (told) news.push(told)
+    try {
+      for (const { input, line } of inputs) {
+        const [state, emitted] = normalize(this.#state, input)
+        this.#state = state
+        if (line !== undefined) lines.push(line)
+        for (const event of emitted) {
+          const told = this.#apply(event)
+          if (told) news.push(told)
+        }
       }
+    } finally {
+      this.#show()
+      this.#init.writer.journal(lines)
     }
-    this.#show()
-    this.#init.writer.journal(lines)
     return news
   }
 
@@ -108,7 +118,7 @@ export class Chat {
     switch (event.type) {
       case 'journal': return undefined
       case 'log':
-        this.#of(event.scope)?.append(event.event.type, event.event.data as never)
+        this.#log(event)
         return undefined
       case 'message/begun':
         this.#of(event.scope)?.beginMessage(event.step)
@@ -122,18 +132,39 @@ export class Chat {
       case 'child/settled':
         this.#settleChild(event)
         return undefined
-      case 'session/opened': {
-        const { record } = this.run.projection
-        const external = { ...record.external, ...(event.sessionId === null ? {} : { id: event.sessionId }) }
-        this.run.projection.patch({ external, ...(event.model === null ? {} : { model: modelName(event.model) }) })
+      case 'fault':
+        this.#init.options.onFault('a line of a chat could not be used', event.error, { runId: this.run.id, line: event.line })
+        return undefined
+      case 'session/named':
+        this.#nameSession(event.sessionId)
+        return undefined
+      case 'session/opened':
+        if (event.sessionId !== null) this.#nameSession(event.sessionId)
+        if (event.model !== null) this.run.projection.patch({ model: modelName(event.model) })
         return event
-      }
       case 'turn/ended':
+        this.run.reading.judge(event.answers)
         if (event.answers && event.text !== undefined) this.run.reading.say(event.text)
         if (event.costUsd !== undefined) this.run.reading.spend(event.costUsd)
         return event
       default: return event
     }
+  }
+
+  #nameSession (id: string): void {
+    const { projection } = this.run
+    projection.patch({ external: { ...projection.record.external, id } })
+  }
+
+  #log ({ scope, event }: Extract<Emitted, { type: 'log' }>): void {
+    if (scope === 'chat') {
+      this.run.append(event.type, event.data as never)
+      return
+    }
+    const child = this.#running.get(scope)
+    if (!child) return
+    this.#changed.add(scope)
+    child.append(event.type, inTurn(event, this.#turns.get(scope) ?? 1) as never)
   }
 
   #of (scope: Scope): ExternalRun | undefined { return scope === 'chat' ? this.run : this.#running.get(scope) }
@@ -158,10 +189,11 @@ export class Chat {
     if (framesAccepted !== undefined && record.external?.framesAccepted !== framesAccepted) {
       projection.patch({ external: { ...record.external, framesAccepted } })
     }
-    for (const child of this.#running.values()) {
-      if (child.projection.record.usage === child.reading.usage) continue
-      child.projection.patch({ usage: child.reading.usage })
+    for (const ref of this.#changed) {
+      const child = this.#running.get(ref)
+      if (child && child.projection.record.usage !== child.reading.usage) child.projection.patch({ usage: child.reading.usage })
     }
+    this.#changed.clear()
     this.run.flush()
   }
 
@@ -185,6 +217,7 @@ export class Chat {
     const child = new ExternalRun(options, { ...init, writer, observed: true, handlers: childHandlers(() => onStopChild(ref)) })
     child.ready()
     this.#running.set(ref, child)
+    this.#turns.set(ref, (init.stored?.turns ?? 0) + 1)
     return child
   }
 
@@ -192,6 +225,7 @@ export class Chat {
     const child = this.#running.get(event.child)
     if (!child) return
     this.#running.delete(event.child)
+    this.#turns.delete(event.child)
     if (event.summary !== undefined) child.reading.say(event.summary)
     const result: RunResult = child.reading.result({ cancelled: child.cancelled !== undefined, failed: event.error })
     child.settle(result)
@@ -209,6 +243,9 @@ export class Chat {
     for (const ref of this.#ended.keys()) if (find(settled.map, String(ref)) === undefined) this.#ended.delete(ref)
   }
 }
+
+/** The event's data as of another turn, where it tells one. */
+const inTurn = ({ data }: NewEvent, turn: number): object => 'turn' in data && data.turn !== turn ? { ...data, turn } : data
 
 /** The id of a child run: whoever reads the chat's journal again comes to the same one. */
 export const childIdOf = (chat: Pick<ExternalRun, 'spec' | 'id'>, child: ChildRef): string =>

@@ -1,20 +1,19 @@
 import { outcome } from '../../core/errors.ts'
 import { text, type Block, type Outcome } from '../../core/events.ts'
 import { isObject } from '../../core/json.ts'
-import { nameIn, objectIn, reasonOf, shown, stringIn, userIn, wordsOf, type Call, type CallResult } from './frames.ts'
+import { MOST_ID, MOST_NAMED, MOST_REMEMBERED, MOST_STEERS, MOST_TAGS } from './bounds.ts'
+import { idIn, markOf, nameIn, objectIn, reasonOf, shown, stringIn, userIn, wordsIn, wordsOf, type Call, type CallResult } from './frames.ts'
 import { find, put, remember, valuesOf, without } from './persistent-map.ts'
 import { childOf, outOf, type Child, type Draft, type Settled } from './state.ts'
 import { beginTurn, emptyTranscript, endTurn, see, takeAssistant, takeResult, takeStream, takeUser } from './transcript.ts'
 import type { ChildReason, ChildRef, Frame } from './vocabulary.ts'
 
-/** Settled children that a resume still finds, and shell tasks that are still known as such. */
-const MOST_REMEMBERED = 4096
-/** Steers of one child whose echo is still to come. */
-const MOST_STEERS = 64
-
 export const update = (d: Draft, child: Child): void => {
   d.state.running = put(d.state.running, String(child.ref), child)
 }
+
+/** Whether a child of the chat has this `externalId`, or had it. */
+export const isNamed = (d: Draft, externalId: string): boolean => find(d.state.named.map, externalId) !== undefined
 
 export interface NewChild {
   externalId: string
@@ -35,9 +34,10 @@ export function startChild (d: Draft, { externalId, label, prompt, tags, task, b
   const out = outOf(d, ref)
   const turn = beginTurn(emptyTranscript(continues?.turns), out, continues === undefined ? 'task' : 'message')
   const log = prompt === undefined ? turn : takeUser(turn, out, { content: [text(prompt)] })
-  const child: Child = { ref, externalId, label, tags, task, background, typed, echo: prompt, steers: [], kept: undefined, log }
+  const child: Child = { ref, externalId, label, tags, task, background, typed, echo: prompt === undefined ? undefined : markOf(prompt), steers: [], kept: undefined, log }
   update(d, child)
-  for (const tag of tags) d.state.tags = put(d.state.tags, tag, ref)
+  for (const tag of tags) d.state.tags = put(d.state.tags, tag, ref);
+  [d.state.named] = remember(d.state.named, externalId, true, MOST_NAMED)
   if (task !== undefined) d.state.tasks = put(d.state.tasks, task, ref)
   d.fed = ref
   return child
@@ -64,21 +64,39 @@ function forget (d: Draft, { ref, tags, task }: Settled): void {
 }
 
 /** In the order of their starts. */
-export const runningChildren = (d: Draft): Child[] => valuesOf(d.state.running).toSorted((a, b) => a.ref - b.ref)
+export const runningChildren = (d: Draft): Child[] => inOrder(valuesOf(d.state.running))
+
+/** Those of the chat's own calls, in the order of their starts. */
+export const childrenOf = (d: Draft, calls: readonly string[]): Child[] => inOrder(calls.flatMap((call) => {
+  const child = childOf(d.state, find(d.state.tags, call))
+  return child?.externalId === call ? [child] : []
+}))
+
+const inOrder = (children: Child[]): Child[] => children.toSorted((a, b) => a.ref - b.ref)
+
+/** One more tag of a child. The first stays: the CLI goes on to use it (B4). */
+function withTag (d: Draft, tags: readonly string[], tag: string): readonly string[] {
+  const [first, second, ...rest] = tags
+  if (first === undefined || second === undefined || tags.length < MOST_TAGS) return [...tags, tag]
+  d.state.tags = without(d.state.tags, second)
+  return [first, ...rest, tag]
+}
+
+const isTaken = (d: Draft, tool: string): boolean => find(d.state.tags, tool) !== undefined || isNamed(d, tool)
 
 /** B1: an untagged `Agent` or `Task` call. A `Skill` call waits for its task's start (B2). */
 export function takeCall (d: Draft, { toolCallId, name, input }: Call): void {
   const given: Frame = isObject(input) ? input : {}
   if (name === 'Skill') {
     const skill = (stringIn(given, 'skill') ?? stringIn(given, 'command') ?? '').replace(/^\//, '')
-    d.state.skills = put(d.state.skills, toolCallId, skill)
+    if (d.state.skills.size < MOST_REMEMBERED) d.state.skills = put(d.state.skills, toolCallId, skill.slice(0, MOST_ID).toWellFormed())
     return
   }
-  if ((name !== 'Agent' && name !== 'Task') || find(d.state.tags, toolCallId) !== undefined) return
+  if ((name !== 'Agent' && name !== 'Task') || isTaken(d, toolCallId)) return
   startChild(d, {
     externalId: toolCallId,
     label: `Agent: ${nameIn(given, 'description') ?? nameIn(given, 'subagent_type') ?? 'subagent'}`,
-    prompt: nameIn(given, 'prompt'),
+    prompt: wordsIn(given, 'prompt'),
     tags: [toolCallId],
     background: given['run_in_background'] === true
   })
@@ -100,29 +118,30 @@ export function takeTaskStart (d: Draft, frame: Frame, task: string | undefined,
     return
   }
   const skill = find(d.state.skills, tool)
-  if (skill === undefined || find(d.state.tags, tool) !== undefined) return
-  const name = skill || (stringIn(frame, 'description') ?? '').replace(/^\//, '').split(/\s/, 1)[0] || 'skill'
-  startChild(d, { externalId: tool, label: `Agent: /${name}`, prompt: nameIn(frame, 'prompt'), tags: [tool], task, background: background === true })
+  if (skill === undefined || isTaken(d, tool)) return
+  const name = skill || (nameIn(frame, 'description') ?? '').replace(/^\//, '').split(/\s/, 1)[0] || 'skill'
+  startChild(d, { externalId: tool, label: `Agent: /${name}`, prompt: wordsIn(frame, 'prompt'), tags: [tool], task, background: background === true })
 }
 
 /** B4: a known task under a new tool id. A running child is steered; a settled one goes on in a new child. */
 function resume (d: Draft, ref: ChildRef, frame: Frame, tool: string): void {
-  const prompt = nameIn(frame, 'prompt')
-  const owner = find(d.state.tags, tool)
+  const prompt = wordsIn(frame, 'prompt')
+  const isOld = isTaken(d, tool)
   const running = childOf(d.state, ref)
   if (running) {
     d.fed = ref
-    if (owner !== undefined || running.steers.length >= MOST_STEERS) return
+    if (isOld || running.steers.length >= MOST_STEERS) return
     const log = prompt === undefined ? running.log : takeUser(running.log, outOf(d, ref), { content: [text(prompt)] })
-    update(d, { ...running, tags: [...running.tags, tool], steers: prompt === undefined ? running.steers : [...running.steers, prompt], log })
+    const steers = prompt === undefined ? running.steers : [...running.steers, markOf(prompt)]
+    update(d, { ...running, tags: withTag(d, running.tags, tool), steers, log })
     d.state.tags = put(d.state.tags, tool, ref)
     return
   }
   const settled = find(d.state.settled.map, String(ref))
-  if (!settled || settled.tags.includes(tool) || owner !== undefined) return
+  if (!settled || isOld) return
   // A resume answers its call at once; only a task that says so runs in the foreground.
   const { label, task } = settled
-  startChild(d, { externalId: tool, label, prompt, tags: [...settled.tags, tool], task, background: frame['is_backgrounded'] !== false, continues: settled })
+  startChild(d, { externalId: tool, label, prompt, tags: withTag(d, settled.tags, tool), task, background: frame['is_backgrounded'] !== false, continues: settled })
 }
 
 /** The child that a tag or a task speaks of, while it runs; a pending typed fork has every tag of its kind (C3). */
@@ -132,9 +151,9 @@ export function taggedChild (d: Draft, tag: string): Child | undefined {
 }
 
 function childOfTask (d: Draft, frame: Frame): Child | undefined {
-  const task = nameIn(frame, 'task_id')
+  const task = idIn(frame, 'task_id')
   if (frame['task_type'] === 'local_bash' || (task !== undefined && find(d.state.shells.map, task))) return undefined
-  const tool = nameIn(frame, 'tool_use_id')
+  const tool = idIn(frame, 'tool_use_id')
   const ref = (task === undefined ? undefined : find(d.state.tasks, task)) ?? (tool === undefined ? undefined : find(d.state.tags, tool))
   return childOf(d.state, ref)
 }
@@ -158,7 +177,7 @@ export function takeTaskNews (d: Draft, frame: Frame): void {
   const reason = frame['subtype'] === 'task_notification' ? reasonOf(stringIn(frame, 'status')) : undefined
   if (reason === undefined) return
   if (child.typed) update(d, { ...child, kept: reason })
-  else settleChild(d, child, reason, { summary: nameIn(frame, 'summary') })
+  else settleChild(d, child, reason, { summary: wordsIn(frame, 'summary') })
 }
 
 /** B8: the chat's own result of a call settles a foreground child that had no notification; "launched" only closes the call. */
@@ -196,7 +215,7 @@ export function takeTagged (d: Draft, child: Child, frame: Frame): void {
 
 /** A user text within a child: what it was given comes back once as an echo, and is dropped then (B11, C4). */
 function sayTo (d: Draft, child: Child, content: Block[]): void {
-  const words = wordsOf(content)
+  const words = markOf(wordsOf(content))
   if (child.echo === words) {
     update(d, { ...child, echo: undefined })
     return

@@ -1,8 +1,8 @@
 import type { CliProcess } from './process.ts'
 
 export interface CliInput {
-  /** Sends a frame after those before it, once what it follows from is durable. One for a process that is no more goes nowhere. */
-  post (frame: object): void
+  /** Sends a frame, or the text of one, after those before it, once what it follows from is durable. One for a process that is no more goes nowhere. */
+  post (frame: object | string): void
   /** Ends the input after the last frame. */
   close (): void
 }

@@ -1,8 +1,8 @@
 import { refuse } from '../../core/errors.ts'
 import type { Block } from '../../core/events.ts'
-import type { Json } from '../../core/json.ts'
 import type { ToolFilter } from '../../core/run.ts'
 import { namesOf } from './policy.ts'
+import type { RequestId } from './vocabulary.ts'
 
 export interface CommandOptions {
   model?: string
@@ -60,6 +60,7 @@ function filterArguments (filter: ToolFilter | undefined): string[] {
 
 /** By this entry the next start of the service knows a process that its last one left (leftovers.ts). */
 export const markerOf = (runId: string): string => `${MARKER}=${runId}`
+export const isMarker = (entry: string): boolean => entry.startsWith(`${MARKER}=`)
 const MARKER = 'SUBAGENTD_RUN'
 
 /** The whole environment of the process (D8): `inherited` is the allowed part of the service's own, `env` the operator's. */
@@ -90,12 +91,13 @@ export const stopTaskRequest = (id: string, taskId: string): object =>
   controlRequest(id, { subtype: 'stop_task', task_id: taskId })
 const controlRequest = (id: string, request: object): object => ({ type: 'control_request', request_id: id, request })
 
-/** The answers to a `can_use_tool` request (A7). The input goes back as it came. */
-export const approve = (requestId: string, input: Json): object =>
-  controlResponse({ subtype: 'success', request_id: requestId, response: { behavior: 'allow', updatedInput: input } })
-export const deny = (requestId: string, text: string): object =>
+/** The answers to a `can_use_tool` request (A7). The input, a JSON text, goes back as it came: the line is a text too. */
+export const approve = (requestId: RequestId, input: string): string =>
+  `{"type":"control_response","response":{"subtype":"success","request_id":${JSON.stringify(requestId)},` +
+  `"response":{"behavior":"allow","updatedInput":${input}}}}`
+export const deny = (requestId: RequestId, text: string): object =>
   controlResponse({ subtype: 'success', request_id: requestId, response: { behavior: 'deny', message: text } })
 /** The answer to every other request. */
-export const decline = (requestId: string, subtype: string): object =>
+export const decline = (requestId: RequestId, subtype: string): object =>
   controlResponse({ subtype: 'error', request_id: requestId, error: `this host does not answer "${subtype}" requests` })
 const controlResponse = (response: object): object => ({ type: 'control_response', response })

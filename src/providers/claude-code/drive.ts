@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import { childDepth } from '../../core/depth.ts'
 import { outcome, refuse } from '../../core/errors.ts'
 import { noUsage, type Outcome, type RunResult } from '../../core/events.ts'
-import { queuedMessages } from '../../core/messages.ts'
+import { queuedMessages, undeliveredMessages } from '../../core/messages.ts'
 import type { Availability, FollowUp, SubagentRequest, SubagentRun } from '../../core/provider.ts'
 import type { RunRecord, RunSpec } from '../../core/run.ts'
 import { createRedactor, secretParts } from '../../core/secrets.ts'
@@ -16,9 +16,9 @@ import { argumentsOf, environmentOf, markerOf } from './command.ts'
 import { DrivenChat, type DrivenChatInit } from './driven-chat.ts'
 import { ExternalRun, type ExternalOptions } from './external-run.ts'
 import { storedOf } from './ingest.ts'
-import { endLeftover } from './leftovers.ts'
+import { endLeftover, endUnwritten, findMarked } from './leftovers.ts'
 import { checkCwd, findCommand } from './places.ts'
-import type { Permissions } from './policy.ts'
+import { checkNoCommand, type Permissions } from './policy.ts'
 import { startCli, type CliExit } from './process.ts'
 import { chatPublication } from './publication.ts'
 
@@ -67,11 +67,19 @@ export function createDrive (options: DriveOptions): ClaudeCodeDrive {
     if (!found.available || !options.settings) throw refuse('PROVIDER_UNAVAILABLE', { name: PROVIDER, reason: found.available ? NO_CLI : found.reason })
     return options.settings
   }
+  /** Looked for once: what the last service left is there from the first on. */
+  let marked: ReturnType<typeof findMarked> | undefined
   return {
     availability,
     start: (request) => start(options, ready(), request),
     followUp: (request) => followUp(options, ready(), request),
-    resume: (record, spec) => resume(options, record, spec)
+    async resume (record, spec) {
+      const marker = markerOf(record.id)
+      const { process } = record.external ?? {}
+      if (process) await endLeftover({ ...process, marker })
+      else await endUnwritten((await (marked ??= findMarked())).get(marker) ?? [], marker)
+      return await resume(options, record, spec)
+    }
   }
 }
 
@@ -83,6 +91,7 @@ async function start (options: DriveOptions, settings: DriveSettings, request: S
   service.allowModel?.(model)
   const cwd = checkCwd(parent.cwd, settings.roots)
   if (request.toolFilter) argumentsOf({ toolFilter: request.toolFilter })
+  checkNoCommand(request.toolFilter, request.prompt, '/task')
   const id = service.id ?? options.newId()
   return await create(options, settings, { id, tenant: service.tenant, signal }, (queued) => chatPublication(request, {
     id, depth, model, now: options.now(), status: queued ? 'queued' : 'running',
@@ -96,8 +105,10 @@ async function followUp (options: DriveOptions, settings: DriveSettings, { previ
   const resumes = previous.external?.id ?? spec.external?.resumes
   if (spec.external?.way !== 'drive') throw refuse('UNSUPPORTED_CAPABILITY', { name: PROVIDER, capability: 'follow-up of an ingested chat' })
   if (resumes === undefined) throw refuse('UNSUPPORTED_CAPABILITY', { name: PROVIDER, capability: 'follow-up of a chat whose CLI told no session' })
+  checkNoCommand(spec.toolFilter, content, '/content')
   const cwd = checkCwd(spec.external.cwd, settings.roots)
-  const unsent = queuedMessages(await store.readEvents(previous.segment, previous.firstSeq))
+  // To the end of the session: what a later run was given does not go again.
+  const unsent = undeliveredMessages(await store.readEvents(previous.segment, previous.firstSeq))
   const session = await store.getSession(previous.tenant, previous.sessionId)
   if (!session) throw refuse('SESSION_NOT_FOUND', { id: previous.sessionId })
   const next: RunSpec = { ...spec, prompt: [...unsent.flatMap((message) => message.content), ...content], external: { ...spec.external, cwd, resumes, nonce: options.newId() } }
@@ -182,12 +193,10 @@ const LEFT = 'the service stopped while the CLI was at work'
 
 async function resume (options: DriveOptions, record: RunRecord, spec: RunSpec): Promise<SubagentRun> {
   const { store, settings } = options
-  const { process } = record.external ?? {}
-  if (process) await endLeftover({ ...process, marker: markerOf(record.id) })
   const session = await store.getSession(record.tenant, record.sessionId)
   if (!session) throw new Error(`run ${record.id} has no session`)
   const own = await store.readEvents(record.segment, record.firstSeq)
-  const hasBegun = process !== undefined || own.some((event) => event.type === 'turn/start')
+  const hasBegun = record.external?.process !== undefined || own.some((event) => event.type === 'turn/start')
   if (!hasBegun && record.cancel === null && settings) {
     const slot = options.reserve(record.tenant, true)
     const chat = createChat(options, settings, { record, spec, header: session.header, slot, stored: storedOf(session) })

@@ -5,18 +5,17 @@ import { SuspendReason, type CancelReason } from '../../core/live.ts'
 import type { QueuedMessage } from '../../core/messages.ts'
 import { tokensOf } from '../../core/usage.ts'
 import type { ReservedSlot } from '../../driver/options.ts'
-import { LimitReason } from '../../loop/agent.ts'
+import { limitsOf, type ChatLimits } from './chat-limits.ts'
 import { Chat, type ChatNews } from './chat.ts'
 import type { ChatWriter } from './chat-writer.ts'
 import { createChildStops, type ChildStops } from './child-stops.ts'
 import { createCliInput, type CliInput } from './cli-input.ts'
 import { readOutput } from './cli-output.ts'
 import { interruptRequest, userLine } from './command.ts'
-import { createDeadline, type Deadline } from './deadline.ts'
 import { ExternalRun, type ExternalOptions, type ExternalRunInit } from './external-run.ts'
 import { dueIn } from './normalizer.ts'
 import { answerTo, offerFault } from './permission.ts'
-import type { Permissions } from './policy.ts'
+import { checkNoCommand, type Permissions } from './policy.ts'
 import type { CliExit, CliProcess } from './process.ts'
 import { childOf, createState, priorityOf, standing } from './state.ts'
 import type { ChildRef, Input } from './vocabulary.ts'
@@ -42,7 +41,7 @@ export class DrivenChat {
   readonly #cli = Promise.withResolvers<CliProcess | undefined>()
   readonly #input: CliInput
   readonly #stops: ChildStops
-  readonly #deadline: Deadline
+  readonly #limits: ChatLimits
   /** Messages that wait for the open turn to be interrupted. */
   #held: { id: string, content: Block[] }[] = []
   #answered = false
@@ -61,7 +60,6 @@ export class DrivenChat {
 
   constructor (init: DrivenChatInit) {
     const { options, clock, record, spec, header, stored, writer } = init
-    const { limits: { timeoutMs }, external } = spec
     this.#init = init
     this.#fedAt = clock.now()
     this.#input = createCliInput(this.#cli.promise, () => writer.written())
@@ -83,10 +81,7 @@ export class DrivenChat {
       post: (frame) => this.#input.post(frame),
       giveUp: (child) => this.#feed([{ input: { type: 'child/stop', child } }])
     })
-    this.#deadline = createDeadline({
-      clock, ms: timeoutMs, renewed: external?.keepOpen === true, spent: options.now() - record.createdAt,
-      onOver: (ms) => this.#fail(new LimitReason('LIMIT_TIME', 'timeoutMs', ms))
-    })
+    this.#limits = limitsOf(init, (reason) => this.#fail(reason))
   }
 
   /** Puts the task to the CLI once there is a slot. Never rejects: what goes wrong is the run's outcome. */
@@ -95,7 +90,6 @@ export class DrivenChat {
     if (signal) this.run.follow(signal)
     this.#say(this.#init.options.newId(), this.run.spec.prompt, true)
     for (const { messageId, content } of messages) this.#say(messageId, content, false)
-    this.#deadline.mark(false)
     void this.#drive()
   }
 
@@ -121,7 +115,7 @@ export class DrivenChat {
       else if (!this.run.ending) this.#chat.settle()
       this.#untick()
       this.#unlate?.()
-      this.#deadline.clear()
+      this.#limits.clear()
       this.#stops.clear()
       slot.release()
     }
@@ -130,6 +124,9 @@ export class DrivenChat {
   /** The process, or none where the run is to stop before, or it cannot be started. */
   async #start (): Promise<CliProcess | undefined> {
     const { startCli, options, writer } = this.#init
+    if (this.#stop.signal.aborted) return undefined
+    const refusal = await this.#limits.refusal()
+    if (refusal) this.#fail(refusal)
     if (this.#stop.signal.aborted) return undefined
     this.#isStarted = true
     const { projection } = this.run
@@ -213,12 +210,12 @@ export class DrivenChat {
 
   /** A turn, its children and what was sent are done: unless it is kept open, so is the chat. */
   #finish (): void {
-    const { limits: { totalTokens }, external } = this.run.spec
-    if (totalTokens !== undefined && tokensOf(this.run.reading.usage) > totalTokens) this.#fail(new LimitReason('LIMIT_TOKENS', 'totalTokens', totalTokens))
-    const { turn, runningChildren, queued } = standing(this.#chat.state)
+    const { state } = this.#chat
+    const { turn, runningChildren, queued, openTools } = standing(state)
     const isIdle = !turn && runningChildren === 0 && queued === 0 && this.#held.length === 0
-    this.#deadline.mark(isIdle)
-    if (this.#answered && isIdle && external?.keepOpen !== true && !this.#closing) {
+    const goesOn = state.log.message !== undefined || openTools > 0 || runningChildren > 0
+    this.#limits.mark({ isIdle, goesOn, runningChildren, tokens: tokensOf(this.run.reading.usage) })
+    if (this.#answered && isIdle && this.run.spec.external?.keepOpen !== true && !this.#closing) {
       this.#closing = true
       this.#isOver = true
       this.#input.close()
@@ -276,6 +273,7 @@ export class DrivenChat {
 
   #accept (content: Block[], now: boolean): string {
     if (this.#closing || this.#stop.signal.aborted) throw refuse('RUN_SETTLED', { id: this.run.id })
+    checkNoCommand(this.run.spec.toolFilter, content, '/content')
     const id = this.#init.options.newId()
     this.run.append('run/message', { messageId: id, content, from: 'host' })
     const interrupts = now && standing(this.#chat.state).turn

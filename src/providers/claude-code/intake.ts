@@ -1,11 +1,14 @@
-import { refuse } from '../../core/errors.ts'
+import { setImmediate as turn } from 'node:timers/promises'
+import { outcome, refuse } from '../../core/errors.ts'
 import type { FrameIntake, FrameSink } from '../../core/live.ts'
 import type { Chat } from './chat.ts'
 import type { ChatWriter } from './chat-writer.ts'
 import { createLineReader, MAX_LINE_BYTES, type LineReader, type ReadLine } from './lines.ts'
 
-/** So many lines make one write, at most. */
-const MOST_LINES = 512
+/** A batch makes one write, and has a turn of the event loop: so many lines at most, so many frames among them, and so long a reading. */
+const MOST_LINES = 1024
+const MOST_FRAMES = 128
+const MOST_MS = 8
 
 export interface IntakeOptions {
   chat: Chat
@@ -43,7 +46,7 @@ class IntakeSink implements FrameSink {
   }
 
   async push (piece: Uint8Array): Promise<void> {
-    await this.#take(this.#reader.push(piece))
+    await this.#take(this.#reader.read(piece))
     // One that never ends would be read for ever.
     if (this.#reader.isTooLong) await this.#refuseLong(this.#next)
   }
@@ -61,20 +64,36 @@ class IntakeSink implements FrameSink {
     return lines
   }
 
-  async #take (lines: readonly ReadLine[]): Promise<void> {
-    for (let at = 0; at < lines.length; at += MOST_LINES) {
-      const taken = this.#fresh(lines.slice(at, at + MOST_LINES))
-      if (taken.length === 0) continue
-      const { chat, writer, closed } = this.#options
-      const reason = closed()
-      if (reason) throw reason
-      const long = taken.findIndex(({ cut }) => cut)
-      if (long !== 0) chat.take(long === -1 ? taken : taken.slice(0, long))
-      const written = writer.written()
-      await this.#before
-      this.#before = written
-      if (long !== -1) await this.#refuseLong(writer.lines)
+  async #take (lines: Iterable<ReadLine>): Promise<void> {
+    let batch: ReadLine[] = []
+    let frames = 0
+    let began = performance.now()
+    for (const line of lines) {
+      batch.push(line)
+      if (line.input.type === 'frame') frames++
+      if (batch.length < MOST_LINES && frames < MOST_FRAMES && performance.now() - began < MOST_MS) continue
+      await this.#hand(batch)
+      await turn()
+      batch = []
+      frames = 0
+      began = performance.now()
     }
+    await this.#hand(batch)
+  }
+
+  /** To the chat, while the batch before the last one may still be written. */
+  async #hand (lines: readonly ReadLine[]): Promise<void> {
+    const taken = this.#fresh(lines)
+    if (taken.length === 0) return
+    const { chat, writer, closed } = this.#options
+    const reason = closed()
+    if (reason) throw reason
+    const long = taken.findIndex(({ cut }) => cut)
+    if (long !== 0) feed(chat, long === -1 ? taken : taken.slice(0, long))
+    const written = writer.written()
+    await this.#before
+    this.#before = written
+    if (long !== -1) await this.#refuseLong(writer.lines)
   }
 
   async #refuseLong (line: number): Promise<never> {
@@ -87,5 +106,17 @@ class IntakeSink implements FrameSink {
     const first = this.#next
     this.#next += lines.length
     return lines.slice(Math.min(lines.length, Math.max(0, this.#options.writer.lines - first)))
+  }
+}
+
+/** A fault of ours ends the chat with the line that met it: to take that line again would only meet it again. */
+function feed (chat: Chat, lines: readonly ReadLine[]): void {
+  try {
+    chat.take(lines)
+  } catch (error) {
+    const failed = outcome('INTERNAL', 'internal error')
+    chat.failed ??= failed
+    chat.take([{ input: { type: 'end', error: failed } }])
+    throw error
   }
 }

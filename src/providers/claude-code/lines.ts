@@ -1,4 +1,5 @@
 import { isObject } from '../../core/json.ts'
+import { isHeavy } from './line-weight.ts'
 import type { Input } from './vocabulary.ts'
 
 /** The longest line that is read (http-api.md: 8 MiB a line). */
@@ -12,17 +13,21 @@ export interface ReadLine { line: string, input: Input, cut: boolean }
 export interface LineReader {
   /** The lines that a piece of the CLI's output completes. */
   push (piece: Uint8Array): ReadLine[]
+  /** The same, each read when it is asked for; all of them have to be. */
+  read (piece: Uint8Array): Iterable<ReadLine>
   /** What stands behind the last line break. */
   end (): ReadLine[]
   /** The line under way is longer than the longest already. */
   readonly isTooLong: boolean
 }
 
-/** A line as an input: a frame where it is one JSON object, else unreadable (A1). */
+/** A line as an input: a frame where it is one JSON object that is not too much to read, else unreadable (A1). */
 export function readLine (line: string): Input {
+  // An error costs as much as a hundred blank lines.
+  if (!/^[ \t\r]*\{/.test(line) || isHeavy(line)) return { type: 'unreadable', line }
   try {
     const frame: unknown = JSON.parse(line)
-    return isObject(frame) ? { type: 'frame', frame } : { type: 'unreadable', line }
+    return isObject(frame) ? { type: 'frame', frame, line } : { type: 'unreadable', line }
   } catch {
     return { type: 'unreadable', line }
   }
@@ -54,19 +59,19 @@ export function createLineReader (maxBytes = MAX_LINE_BYTES): LineReader {
     if (kept.length > ROOM) kept = Buffer.alloc(0)
     return { line, cut, input: cut ? { type: 'unreadable', line } : readLine(line) }
   }
+  function * read (piece: Uint8Array): Iterable<ReadLine> {
+    let from = 0
+    for (let at = piece.indexOf(10); at !== -1; at = piece.indexOf(10, from)) {
+      add(piece.subarray(from, at))
+      yield take()
+      from = at + 1
+    }
+    add(piece.subarray(from))
+  }
   return {
     get isTooLong () { return size > maxBytes },
-    push (piece) {
-      const lines: ReadLine[] = []
-      let from = 0
-      for (let at = piece.indexOf(10); at !== -1; at = piece.indexOf(10, from)) {
-        add(piece.subarray(from, at))
-        lines.push(take())
-        from = at + 1
-      }
-      add(piece.subarray(from))
-      return lines
-    },
+    push: (piece) => [...read(piece)],
+    read,
     end: () => size === 0 ? [] : [take()]
   }
 }

@@ -1,10 +1,12 @@
-import { listIn, nameIn, objectIn, partsIn, plainInput, stringIn, userIn } from './frames.ts'
+import { outcome } from '../../core/errors.ts'
+import { idIn, listIn, nameIn, objectIn, partsIn, stringIn, userIn, wordsIn } from './frames.ts'
 import { settleChild, takeCall, takeCallResult, taggedChild, takeShell, takeTagged, takeTaskNews, takeTaskStart } from './children.ts'
+import { askedInput } from './member-text.ts'
 import { childOf, outOf, type Draft, type State } from './state.ts'
 import { see, takeAssistant, takeResult as takeCallEnd, takeStream } from './transcript.ts'
 import { abandon, begin, drop, endAll, ensureTurn, queue, release, takeResult, takeWords } from './turns.ts'
 import { isTypedFork, settleTypedFork, startTypedFork } from './typed-fork.ts'
-import type { ChildRef, Emitted, Frame, Input } from './vocabulary.ts'
+import type { ChildRef, Emitted, Frame, Input, RequestId } from './vocabulary.ts'
 
 /**
  * The Claude Code CLI's frames in this service's terms (seed 002): `(state, input) → [state, events]`, without clock or I/O, so
@@ -20,11 +22,22 @@ import type { ChildRef, Emitted, Frame, Input } from './vocabulary.ts'
 export function normalize (state: State, input: Input): [State, Emitted[]] {
   const d: Draft = { state: { ...state }, events: [], fed: null }
   switch (input.type) {
-    case 'frame': takeLine(d, input.frame); break
+    case 'frame': return takeSafely(state, input.frame, input.line)
     case 'unreadable': takeLine(d, input.line); break
     default: if (!state.ended) takeWord(d, input)
   }
   return [d.state, d.events]
+}
+
+/** A frame that a fault of ours makes unusable costs itself alone, and stays in the journal: it must not stop the lines after it. */
+function takeSafely (state: State, frame: Frame, line: string | undefined): [State, Emitted[]] {
+  const d: Draft = { state: { ...state }, events: [], fed: null }
+  try {
+    takeLine(d, frame, line)
+    return [d.state, d.events]
+  } catch (error) {
+    return [{ ...state, lines: state.lines + 1 }, [{ type: 'journal', line: state.lines, frame, fed: null }, { type: 'fault', line: state.lines, error }]]
+  }
 }
 
 /** How long until the state waits for a `tick`: a held end, an interrupt. `undefined`: it waits for none. */
@@ -39,14 +52,15 @@ export function dueIn (state: State): number | undefined {
 const HELD_MS = 5000
 const STOP_MS = 3000
 
-function takeLine (d: Draft, frame: Frame | string): void {
+function takeLine (d: Draft, frame: Frame | string, line?: string): void {
   const entry: Emitted = { type: 'journal', line: d.state.lines++, frame, fed: null }
   d.events.push(entry)
   if (d.state.ended || typeof frame === 'string') return
   d.state.quietMs = 0
   if (d.state.mode === 'ingest' && d.state.turn?.held && !mayBegin(d, frame)) release(d)
   d.fed = null
-  takeFrame(d, frame)
+  nameSession(d, frame)
+  takeFrame(d, frame, line)
   entry.fed = d.fed
 }
 
@@ -54,8 +68,8 @@ function takeLine (d: Draft, frame: Frame | string): void {
 const mayBegin = (d: Draft, frame: Frame): boolean => frame['type'] === 'command_lifecycle' ||
   (frame['type'] === 'user' && d.state.pending.some(({ uuid }) => uuid !== undefined && uuid === frame['uuid']))
 
-function takeFrame (d: Draft, frame: Frame): void {
-  const tag = nameIn(frame, 'parent_tool_use_id')
+function takeFrame (d: Draft, frame: Frame, line: string | undefined): void {
+  const tag = wordsIn(frame, 'parent_tool_use_id')
   switch (frame['type']) {
     case 'system': takeSystem(d, frame); return
     case 'assistant':
@@ -71,7 +85,7 @@ function takeFrame (d: Draft, frame: Frame): void {
     }
     case 'command_lifecycle': takeLifecycle(d, frame); return
     case 'result': takeResult(d, frame); return
-    case 'control_request': takeRequest(d, frame); return
+    case 'control_request': takeRequest(d, frame, line); return
     case 'control_response': takeResponse(d, frame); return
     default:
   }
@@ -81,10 +95,11 @@ function takeSystem (d: Draft, frame: Frame): void {
   switch (frame['subtype']) {
     case 'init': openSession(d, frame); return
     case 'task_started': {
-      const task = nameIn(frame, 'task_id')
-      const tool = nameIn(frame, 'tool_use_id')
+      const task = idIn(frame, 'task_id')
+      const tool = idIn(frame, 'tool_use_id')
       if (frame['task_type'] === 'local_bash') takeShell(d, task)
       else if (tool !== undefined) takeTaskStart(d, frame, task, tool)
+      else if (wordsIn(frame, 'tool_use_id') !== undefined) return
       else if (!d.state.muted && isTypedFork(d, frame, task)) {
         ensureTurn(d)
         startTypedFork(d, frame, task)
@@ -93,9 +108,23 @@ function takeSystem (d: Draft, frame: Frame): void {
     }
     case 'task_progress':
     case 'task_updated':
-    case 'task_notification': takeTaskNews(d, frame); return
+      takeTaskNews(d, frame)
+      return
+    case 'task_notification':
+      d.state.woken = true
+      takeTaskNews(d, frame)
+      return
     default:
   }
+}
+
+/** Every frame of the CLI may tell the session, also before `init` does; tagged ones are an agent's. */
+function nameSession (d: Draft, frame: Frame): void {
+  if (d.state.session !== undefined || wordsIn(frame, 'parent_tool_use_id') !== undefined) return
+  const session = idIn(frame, 'session_id')
+  if (session === undefined) return
+  d.state.session = session
+  d.events.push({ type: 'session/named', sessionId: session })
 }
 
 /** A3: the first one opens the session. */
@@ -104,7 +133,8 @@ function openSession (d: Draft, frame: Frame): void {
   d.state.opened = true
   d.state.model = nameIn(frame, 'model')
   const tools = listIn(frame, 'tools').filter((tool) => typeof tool === 'string')
-  d.events.push({ type: 'session/opened', sessionId: nameIn(frame, 'session_id') ?? null, model: d.state.model ?? null, tools, cwd: nameIn(frame, 'cwd') ?? null })
+  d.state.session = idIn(frame, 'session_id') ?? d.state.session
+  d.events.push({ type: 'session/opened', sessionId: d.state.session ?? null, model: d.state.model ?? null, tools, cwd: wordsIn(frame, 'cwd') ?? null })
   d.fed = 'chat'
 }
 
@@ -148,11 +178,11 @@ function takeUserFrame (d: Draft, frame: Frame): void {
   if (content.length === 0) return
   const [log, again] = see(d.state.log, frame)
   d.state.log = log
-  if (!again) takeWords(d, content, nameIn(frame, 'uuid'), frame['isReplay'] === true)
+  if (!again) takeWords(d, content, idIn(frame, 'uuid'), frame['isReplay'] === true)
 }
 
 function takeLifecycle (d: Draft, frame: Frame): void {
-  const uuid = nameIn(frame, 'command_uuid')
+  const uuid = idIn(frame, 'command_uuid')
   if (uuid === undefined) return
   d.state.lifecycle = true
   switch (frame['state']) {
@@ -165,9 +195,15 @@ function takeLifecycle (d: Draft, frame: Frame): void {
   }
 }
 
+/** It is answered with the same value. */
+function requestIdIn (frame: Frame): RequestId | undefined {
+  const id = frame['request_id']
+  return (typeof id === 'string' && id !== '') || (typeof id === 'number' && Number.isFinite(id)) ? id : undefined
+}
+
 /** A7: whatever the CLI asks is told, so that it gets its answer. A request without an id can have none. */
-function takeRequest (d: Draft, frame: Frame): void {
-  const requestId = nameIn(frame, 'request_id')
+function takeRequest (d: Draft, frame: Frame, line: string | undefined): void {
+  const requestId = requestIdIn(frame)
   const request = objectIn(frame, 'request')
   if (requestId === undefined) return
   d.fed = 'chat'
@@ -176,15 +212,15 @@ function takeRequest (d: Draft, frame: Frame): void {
     return
   }
   d.events.push({
-    type: 'approval/asked', requestId, tool: stringIn(request, 'tool_name') ?? '', input: plainInput(request['input']),
-    toolCallId: nameIn(request, 'tool_use_id') ?? null, agentId: nameIn(request, 'agent_id') ?? null
+    type: 'approval/asked', requestId, tool: stringIn(request, 'tool_name') ?? '', input: askedInput(frame, line),
+    toolCallId: idIn(request, 'tool_use_id') ?? null, agentId: idIn(request, 'agent_id') ?? null
   })
 }
 
 /** An answer to a request of ours; one that tells what is still queued answers an interrupt (A6). */
 function takeResponse (d: Draft, frame: Frame): void {
   const response = objectIn(frame, 'response')
-  const requestId = nameIn(response, 'request_id')
+  const requestId = wordsIn(response, 'request_id')
   const error = nameIn(response, 'error')
   if (requestId !== undefined) {
     d.events.push({ type: 'control/answered', requestId, ok: response['subtype'] === 'success', ...(error === undefined ? {} : { error }) })
@@ -202,8 +238,8 @@ function takeWord (d: Draft, input: Exclude<Input, { type: 'frame' | 'unreadable
     case 'stop': d.state.stopping = true; return
     case 'child/stop': stopChild(d, input.child); return
     case 'tick': takeTime(d, Math.max(0, input.ms)); return
-    case 'exit': endAll(d, `the CLI ended before the turn did (${input.signal ?? `code ${input.code ?? 'unknown'}`})`); break
-    case 'end': endAll(d, 'the input ended before the turn did'); break
+    case 'exit': endAll(d, outcome('INTERRUPTED', `the CLI ended before the turn did (${input.signal ?? `code ${input.code ?? 'unknown'}`})`)); break
+    case 'end': endAll(d, input.error ?? outcome('INTERRUPTED', 'the input ended before the turn did')); break
     default: input satisfies never
   }
   d.state.ended = true

@@ -6,7 +6,7 @@ import { approve, decline, deny } from './command.ts'
 import { decide, isLeftOut, type Permissions } from './policy.ts'
 
 /** The answer to whatever the CLI asks: none of its requests hangs (A7). */
-export function answerTo (permissions: Permissions, filter: ToolFilter | undefined, asked: Extract<ChatNews, { type: 'approval/asked' | 'control/asked' }>): object {
+export function answerTo (permissions: Permissions, filter: ToolFilter | undefined, asked: Extract<ChatNews, { type: 'approval/asked' | 'control/asked' }>): object | string {
   if (asked.type === 'control/asked') return decline(asked.requestId, asked.subtype)
   const verdict = decide(permissions, filter, asked.tool)
   return verdict.allowed ? approve(asked.requestId, asked.input) : deny(asked.requestId, verdict.text)

@@ -1,80 +1,86 @@
 /**
- * An immutable map of strings: `put` and `without` give a new one and share what did not change, in O(log n) however many
- * children a stream claims to run. A hash trie, sixteen ways a level.
+ * An immutable map of strings: `put` and `without` give a new one and share what did not change. A balanced tree in the order of its
+ * keys (AVL), no hash: O(log n) whatever keys a stream picks.
  */
 export interface PersistentMap<V> { readonly size: number, readonly root: Node<V> | undefined }
 
-type Entry<V> = readonly [key: string, value: V]
-/** A leaf of few entries, or the branches of a level. */
-type Node<V> = { readonly entries: readonly Entry<V>[] } | { readonly branches: readonly (Node<V> | undefined)[] }
-
-const BITS = 4
-const WAYS = 1 << BITS
-const LEAF = 8
+interface Node<V> {
+  readonly key: string
+  readonly value: V
+  readonly left: Node<V> | undefined
+  readonly right: Node<V> | undefined
+  readonly height: number
+}
 
 export const emptyMap = <V>(): PersistentMap<V> => ({ size: 0, root: undefined })
 
 export function find<V> (map: PersistentMap<V>, key: string): V | undefined {
   let node = map.root
-  for (let hash = hashOf(key); node !== undefined; hash >>>= BITS) {
-    if ('entries' in node) return node.entries.find((entry) => entry[0] === key)?.[1]
-    node = node.branches[hash & (WAYS - 1)]
-  }
-  return undefined
+  while (node !== undefined && node.key !== key) node = key < node.key ? node.left : node.right
+  return node?.value
 }
 
 export function put<V> (map: PersistentMap<V>, key: string, value: V): PersistentMap<V> {
   const added = find(map, key) === undefined ? 1 : 0
-  return { size: map.size + added, root: putInto(map.root, [key, value], hashOf(key), 0) }
+  return { size: map.size + added, root: putInto(map.root, key, value) }
 }
 
 export function without<V> (map: PersistentMap<V>, key: string): PersistentMap<V> {
   if (find(map, key) === undefined) return map
-  return { size: map.size - 1, root: removeFrom(map.root, key, hashOf(key)) }
+  return { size: map.size - 1, root: removeFrom(map.root, key) }
 }
 
+/** In the order of their keys. */
 export function valuesOf<V> (map: PersistentMap<V>): V[] {
   const values: V[] = []
   const visit = (node: Node<V> | undefined): void => {
     if (node === undefined) return
-    if ('entries' in node) for (const entry of node.entries) values.push(entry[1])
-    else node.branches.forEach(visit)
+    visit(node.left)
+    values.push(node.value)
+    visit(node.right)
   }
   visit(map.root)
   return values
 }
 
-function putInto<V> (node: Node<V> | undefined, entry: Entry<V>, hash: number, depth: number): Node<V> {
-  if (node === undefined) return { entries: [entry] }
-  if ('branches' in node) {
-    const at = hash & (WAYS - 1)
-    return { branches: node.branches.with(at, putInto(node.branches[at], entry, hash >>> BITS, depth + 1)) }
+const heightOf = (node: Node<unknown> | undefined): number => node?.height ?? 0
+
+const nodeOf = <V>(key: string, value: V, left: Node<V> | undefined, right: Node<V> | undefined): Node<V> =>
+  ({ key, value, left, right, height: Math.max(heightOf(left), heightOf(right)) + 1 })
+
+/** A node whose sides differ by at most two in height, as one whose sides differ by at most one. */
+function balanced<V> (key: string, value: V, left: Node<V> | undefined, right: Node<V> | undefined): Node<V> {
+  const lean = heightOf(left) - heightOf(right)
+  if (left !== undefined && lean > 1) {
+    const { right: inner } = left
+    if (inner === undefined || heightOf(left.left) >= inner.height) return nodeOf(left.key, left.value, left.left, nodeOf(key, value, inner, right))
+    return nodeOf(inner.key, inner.value, nodeOf(left.key, left.value, left.left, inner.left), nodeOf(key, value, inner.right, right))
   }
-  const known = node.entries.findIndex((other) => other[0] === entry[0])
-  if (known !== -1) return { entries: node.entries.with(known, entry) }
-  const entries = [...node.entries, entry]
-  if (entries.length <= LEAF || depth * BITS >= 32) return { entries }
-  let split: Node<V> = { branches: Array.from<Node<V> | undefined>({ length: WAYS }).fill(undefined) }
-  for (const each of entries) split = putInto(split, each, hashOf(each[0]) >>> (depth * BITS), depth)
-  return split
+  if (right !== undefined && lean < -1) {
+    const { left: inner } = right
+    if (inner === undefined || heightOf(right.right) >= inner.height) return nodeOf(right.key, right.value, nodeOf(key, value, left, inner), right.right)
+    return nodeOf(inner.key, inner.value, nodeOf(key, value, left, inner.left), nodeOf(right.key, right.value, inner.right, right.right))
+  }
+  return nodeOf(key, value, left, right)
 }
 
-function removeFrom<V> (node: Node<V> | undefined, key: string, hash: number): Node<V> | undefined {
+function putInto<V> (node: Node<V> | undefined, key: string, value: V): Node<V> {
+  if (node === undefined) return nodeOf(key, value, undefined, undefined)
+  if (key === node.key) return { ...node, value }
+  return key < node.key
+    ? balanced(node.key, node.value, putInto(node.left, key, value), node.right)
+    : balanced(node.key, node.value, node.left, putInto(node.right, key, value))
+}
+
+function removeFrom<V> (node: Node<V> | undefined, key: string): Node<V> | undefined {
   if (node === undefined) return undefined
-  if ('entries' in node) {
-    const entries = node.entries.filter((entry) => entry[0] !== key)
-    return entries.length === 0 ? undefined : { entries }
-  }
-  const at = hash & (WAYS - 1)
-  const branches = node.branches.with(at, removeFrom(node.branches[at], key, hash >>> BITS))
-  return branches.every((branch) => branch === undefined) ? undefined : { branches }
-}
-
-/** FNV-1a, its high bits mixed into the low ones that the first levels read. */
-function hashOf (key: string): number {
-  let hash = 0x811c9dc5
-  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)
-  return (hash ^ (hash >>> 15)) >>> 0
+  const { left, right } = node
+  if (key < node.key) return balanced(node.key, node.value, removeFrom(left, key), right)
+  if (key > node.key) return balanced(node.key, node.value, left, removeFrom(right, key))
+  if (left === undefined || right === undefined) return left ?? right
+  let next = right
+  while (next.left !== undefined) next = next.left
+  return balanced(next.key, next.value, left, removeFrom(right, next.key))
 }
 
 /** A map that remembers at most so many keys: the oldest is forgotten for a new one. */

@@ -25,8 +25,8 @@ export interface CliProcess {
   readonly startTime: string | null
   /** Its standard output, not read faster than it is taken. Taken once, to its end. */
   readonly output: AsyncIterable<Uint8Array>
-  /** Writes one line. After the end of the process, or of its input, it does nothing. */
-  write (frame: object): void
+  /** Writes one line; a text as it stands. After the end of the process, or of its input, it does nothing. */
+  write (frame: object | string): void
   closeInput (): void
   /** Resolves once little of what was written waits to be read by it, or never will be. */
   drained (): Promise<void>
@@ -86,7 +86,7 @@ function superviseCli (child: Child, pid: number, startTime: string | null, onSt
   return {
     pid, startTime, exited, stderrTail, output: deliver(child.stdout, taken.resolve),
     write (frame) {
-      if (child.stdin.writable) child.stdin.write(`${JSON.stringify(frame)}\n`)
+      if (child.stdin.writable) child.stdin.write(`${typeof frame === 'string' ? frame : JSON.stringify(frame)}\n`)
     },
     closeInput () {
       child.stdin.end()

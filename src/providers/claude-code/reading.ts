@@ -7,6 +7,8 @@ import { outcome } from '../../core/errors.ts'
  */
 export interface Reading {
   take (event: NewEvent): void
+  /** Whether the turn that ended last is the run's answer, whoever seemed to open it: else the one before it still is (A6). */
+  judge (answers: boolean): void
   /** What the CLI itself says came of it: the output of a run that said nothing in its log. */
   say (words: string): void
   /** What its whole session has cost so far, in US dollars. */
@@ -16,38 +18,41 @@ export interface Reading {
   result (how: { cancelled: boolean, failed?: Outcome | undefined }): RunResult
 }
 
+interface Told { output: Block[], said?: string, end?: { reason: TurnEndReason, error?: Outcome } }
+
 export function createReading (): Reading {
-  let output: Block[] = []
-  let said: string | undefined
-  let end: { reason: TurnEndReason, error?: Outcome } | undefined
+  let answer: Told = { output: [] }
+  let turn: Told = { output: [] }
+  /** Whether the last turn takes the answer's place. */
   let counts = false
   let usage = noUsage()
+  const told = (): Told => counts ? turn : answer
   return {
     take (event) {
       switch (event.type) {
         case 'turn/start':
+          answer = told()
+          turn = { output: [] }
           counts = event.data.origin === 'task' || event.data.origin === 'message'
-          if (!counts) return
-          output = []
-          said = undefined
-          end = undefined
           return
         case 'assistant/message': {
           usage = addUsage(usage, event.data.usage)
           const words = event.data.content.flatMap((part) => part.type === 'text' && part.text !== '' ? [text(part.text)] : [])
-          if (counts && words.length > 0) output = words
+          if (words.length > 0) turn.output = words
           return
         }
         case 'turn/end':
-          if (counts) end = event.data
+          turn.end = event.data
           return
         default:
       }
     },
-    say (words) { said = words },
+    judge (answers) { counts = answers },
+    say (words) { told().said = words },
     spend (cost) { usage = { ...usage, cost } },
     get usage () { return usage },
     result ({ cancelled, failed }) {
+      const { output, said, end } = told()
       const stopped = end === undefined || (end.reason === 'aborted' && !cancelled)
       const reached = stopped && failed ? 'error' : stopOf(end?.reason ?? 'aborted')
       const stopReason: StopReason = cancelled && reached !== 'completed' ? 'aborted' : reached

@@ -46,6 +46,7 @@ function note ({ chat, running }: Replay, event: Emitted): void {
     case 'child/started': running.set(event.child, createReading()); return
     case 'child/settled': running.delete(event.child); return
     case 'turn/ended':
+      chat.judge(event.answers)
       if (event.answers && event.text !== undefined) chat.say(event.text)
       if (event.costUsd !== undefined) chat.spend(event.costUsd)
       return

@@ -1,6 +1,6 @@
 import type { Block } from '../../core/events.ts'
 import { emptyMap, find, noneRecent, type PersistentMap, type RecentMap } from './persistent-map.ts'
-import { emptyTranscript, openCalls, type Out, type Transcript } from './transcript.ts'
+import { emptyTranscript, openCallCount, type Out, type Transcript } from './transcript.ts'
 import type { ChildReason, ChildRef, Emitted, Scope, TurnEnded } from './vocabulary.ts'
 
 /** A user line that the CLI has, or is about to get, and has not begun. */
@@ -13,7 +13,7 @@ export interface Turn {
   readonly unsaid: readonly string[]
   /** Its first user message is in the log. */
   readonly asked: boolean
-  /** What a line without a uuid said: its replay is bound to it. */
+  /** What a line without a uuid said (`markOf`): its replay is bound to it. */
   readonly words: string | undefined
   /** Content opened it, no line: a task's notification woke the CLI (A6). */
   readonly wake: boolean
@@ -32,9 +32,9 @@ export interface Child {
   readonly task: string | undefined
   readonly background: boolean
   readonly typed: boolean
-  /** What its log opened with: as its first user text an echo, dropped once (B11, C4). */
+  /** What its log opened with, as `markOf` has it: as its first user text an echo, dropped once (B11, C4). */
   readonly echo: string | undefined
-  /** Steers it was given, whose echo is still to come (B4). */
+  /** Steers it was given (`markOf`), whose echo is still to come (B4). */
   readonly steers: readonly string[]
   /** A status that does not settle it yet (C5, `task_updated`). */
   readonly kept: ChildReason | undefined
@@ -50,6 +50,8 @@ export interface State {
   readonly ended: boolean
   readonly stopping: boolean
   readonly opened: boolean
+  /** The CLI's own id of the session. */
+  readonly session: string | undefined
   readonly model: string | undefined
   readonly log: Transcript
   /** Turns of the session before this run. */
@@ -58,6 +60,8 @@ export interface State {
   readonly pending: readonly Line[]
   /** The CLI tells when a line begins: content without that word is a wake turn's. */
   readonly lifecycle: boolean
+  /** A task's notification came since the last turn ended: content may be a wake turn's. */
+  readonly woken: boolean
   /** Uuids of lines that began. */
   readonly begun: readonly string[]
   /** The uuid of the last result. */
@@ -75,6 +79,8 @@ export interface State {
   readonly tags: PersistentMap<ChildRef>
   readonly tasks: PersistentMap<ChildRef>
   readonly shells: RecentMap<true>
+  /** What the children are called, so that no two share an `externalId`. */
+  readonly named: RecentMap<true>
   /** Open `Skill` calls of the chat: id → name (B2). */
   readonly skills: PersistentMap<string>
   readonly fork: ChildRef | undefined
@@ -82,9 +88,9 @@ export interface State {
 
 /** `before`: the turns that the session holds already. */
 export const createState = (mode: State['mode'], before = 0): State => ({
-  mode, lines: 0, ended: false, stopping: false, opened: false, model: undefined, log: emptyTranscript(before), before, turn: undefined, pending: [],
-  lifecycle: false, begun: [], result: undefined, quietMs: 0, interrupt: undefined, abandoned: undefined, muted: false, children: 0,
-  running: emptyMap(), settled: noneRecent(), tags: emptyMap(), tasks: emptyMap(), shells: noneRecent(), skills: emptyMap(), fork: undefined
+  mode, lines: 0, ended: false, stopping: false, opened: false, session: undefined, model: undefined, log: emptyTranscript(before), before, turn: undefined, pending: [],
+  lifecycle: false, woken: false, begun: [], result: undefined, quietMs: 0, interrupt: undefined, abandoned: undefined, muted: false, children: 0,
+  running: emptyMap(), settled: noneRecent(), tags: emptyMap(), tasks: emptyMap(), shells: noneRecent(), named: noneRecent(), skills: emptyMap(), fork: undefined
 })
 
 /** One step of the machine: the state as it becomes, and what it emits. Lives for one call of `normalize`. */
@@ -106,7 +112,7 @@ export interface Standing { turn: boolean, runningChildren: number, openTools: n
 export const standing = (state: State): Standing => ({
   turn: state.turn !== undefined,
   runningChildren: state.running.size,
-  openTools: openCalls(state.log).length + (state.fork === undefined ? 0 : 1),
+  openTools: openCallCount(state.log) + (state.fork === undefined ? 0 : 1),
   queued: state.pending.length
 })
 

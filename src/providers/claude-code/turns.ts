@@ -1,16 +1,14 @@
 import { outcome } from '../../core/errors.ts'
 import type { Block, Outcome, OutcomeCode } from '../../core/events.ts'
 import { isObject } from '../../core/json.ts'
-import { amountIn, nameIn, objectIn, shown, stringIn, tokensIn, usageOf, wordsOf } from './frames.ts'
+import { MOST_BEGUN, MOST_PENDING } from './bounds.ts'
+import { amountIn, idIn, markOf, objectIn, shown, stringIn, tokensIn, usageOf, wordsIn, wordsOf } from './frames.ts'
 import { emptyMap } from './persistent-map.ts'
-import { runningChildren, settleChild } from './children.ts'
+import { childrenOf, runningChildren, settleChild } from './children.ts'
 import { outOf, type Draft, type Line, type Turn } from './state.ts'
 import { beginTurn, endMessage, endTurn, openCalls, takeUser } from './transcript.ts'
 import { settleTypedFork } from './typed-fork.ts'
 import type { ChildReason, Frame, TurnEnded } from './vocabulary.ts'
-
-const MOST_PENDING = 1000
-const MOST_BEGUN = 64
 
 /** No turn of this run has begun yet; the session may hold those of earlier runs. */
 const isFresh = (d: Draft): boolean => d.state.log.turn === d.state.before
@@ -21,7 +19,10 @@ export function queue (d: Draft, line: Line): void {
   const [first, ...rest] = d.state.pending
   // The task of a CLI that its host started has no uuid until the CLI gives it one.
   if (first && first.uuid === undefined && line.content === undefined) d.state.pending = [{ ...first, uuid: line.uuid }, ...rest]
-  else d.state.pending = [...d.state.pending.slice(1 - MOST_PENDING), line]
+  else {
+    if (first && d.state.pending.length >= MOST_PENDING) d.events.push({ type: 'line/dropped', uuid: first.uuid ?? null })
+    d.state.pending = [...d.state.pending.slice(1 - MOST_PENDING), line]
+  }
 }
 
 /** The CLI will not run a line. It may have been all that a held end waited for. */
@@ -52,9 +53,9 @@ function start (d: Draft, { uuid, content }: Line): void {
   if (uuid !== undefined) d.state.begun = [...d.state.begun.slice(1 - MOST_BEGUN), uuid]
   const unsaid = content === undefined && uuid !== undefined ? [uuid] : []
   if (turn === undefined) openTurn(d, d.state.log.turn === 0 ? 'task' : 'message', { uuid, unsaid })
-  else if (turn.held === undefined && turn.uuid === undefined && !turn.asked && !turn.wake) d.state.turn = { ...turn, uuid, unsaid: [...turn.unsaid, ...unsaid] }
+  else if (turn.held === undefined && turn.uuid === undefined && !turn.asked && !turn.wake) d.state.turn = { ...turn, uuid, unsaid: [...turn.unsaid, ...unsaid].slice(-MOST_BEGUN) }
   else {
-    d.state.turn = { ...turn, held: undefined, unsaid: [...turn.unsaid, ...unsaid] }
+    d.state.turn = { ...turn, held: undefined, unsaid: [...turn.unsaid, ...unsaid].slice(-MOST_BEGUN) }
     d.events.push({ type: 'steer/confirmed', uuid: uuid ?? null })
   }
   if (content !== undefined) say(d, content, uuid)
@@ -66,18 +67,22 @@ function openTurn (d: Draft, origin: 'task' | 'message' | 'service', { uuid, uns
   d.state.turn = { uuid, unsaid, asked: false, words: undefined, wake: origin === 'service', interrupted: false, held: undefined }
 }
 
-/** Content opens the turn that no line opened: the first line's where the CLI tells no beginnings, else a wake turn (A6). */
+/**
+ * Content opens the turn that no line opened: the first line's where the CLI tells no beginnings. Else it is a wake turn (A6) where
+ * a user's line would have been told, or a task has just notified; else what a user said to the CLI itself.
+ */
 export function ensureTurn (d: Draft): void {
   d.fed = 'chat'
   if (d.state.turn) return
   if (!d.state.lifecycle && d.state.pending.length > 0) begin(d, d.state.pending[0]?.uuid)
-  else openTurn(d, !isFresh(d) ? 'service' : d.state.log.turn === 0 ? 'task' : 'message')
+  else if (!isFresh(d) && (d.state.lifecycle || d.state.woken)) openTurn(d, 'service')
+  else openTurn(d, d.state.log.turn === 0 ? 'task' : 'message')
 }
 
 /** A user's message in the chat's log. */
 function say (d: Draft, content: Block[], messageId: string | undefined): void {
   const { turn } = d.state
-  const words = messageId === undefined ? wordsOf(content) : undefined
+  const words = messageId === undefined ? markOf(wordsOf(content)) : undefined
   if (turn) d.state.turn = { ...turn, asked: true, words: turn.words ?? words, unsaid: turn.unsaid.filter((uuid) => uuid !== messageId) }
   d.state.log = takeUser(d.state.log, outOf(d, 'chat'), { content, ...(messageId === undefined ? {} : { messageId }) }, turn?.asked === false)
   d.fed = 'chat'
@@ -88,7 +93,7 @@ export function takeWords (d: Draft, content: Block[], uuid: string | undefined,
   const { turn, begun, pending } = d.state
   if (uuid !== undefined && turn?.unsaid.includes(uuid)) say(d, content, uuid)
   else if (uuid !== undefined && begun.includes(uuid)) return
-  else if (turn && turn.uuid === undefined && turn.words !== undefined && turn.words === wordsOf(content)) {
+  else if (turn && turn.uuid === undefined && turn.words !== undefined && turn.words === markOf(wordsOf(content))) {
     d.state.turn = { ...turn, uuid, words: undefined }
     if (uuid !== undefined) d.state.begun = [...begun.slice(1 - MOST_BEGUN), uuid]
   } else if (replay || (uuid !== undefined && pending.some((line) => line.uuid === uuid))) begin(d, uuid, content)
@@ -99,11 +104,11 @@ export function takeWords (d: Draft, content: Block[], uuid: string | undefined,
 
 /** A6: a result ends the turn, or, while a line is queued, is only where the next one steers in (C7). */
 export function takeResult (d: Draft, frame: Frame): void {
-  const uuid = nameIn(frame, 'uuid')
+  const uuid = idIn(frame, 'uuid')
   if (uuid !== undefined && uuid === d.state.result) return
   d.state.result = uuid
   const { abandoned, muted } = d.state
-  const line = nameIn(frame, 'user_message_uuid')
+  const line = idIn(frame, 'user_message_uuid')
   if (abandoned && (line === undefined ? muted : line === abandoned.uuid)) {
     d.state.abandoned = undefined
     d.state.muted = false
@@ -125,7 +130,7 @@ export function takeResult (d: Draft, frame: Frame): void {
 
 function readEnd (frame: Frame, interrupted: boolean): Omit<TurnEnded, 'turn'> {
   const subtype = stringIn(frame, 'subtype')
-  const said = nameIn(frame, 'result')
+  const said = wordsIn(frame, 'result')
   const failed = subtype !== 'success' || frame['is_error'] === true
   const origin = frame['origin']
   const costUsd = amountIn(frame, 'total_cost_usd')
@@ -152,18 +157,17 @@ function failureOf (subtype: string | undefined, said: string | undefined): Outc
 export function finishTurn (d: Draft, end: Omit<TurnEnded, 'turn'>): void {
   if (!d.state.turn) return
   const out = outOf(d, 'chat')
-  const unanswered = new Set(openCalls(d.state.log).map((call) => call.toolCallId))
+  const unanswered = openCalls(d.state.log)
   d.state.log = endMessage(d.state.log, out, end.reason === 'aborted')
   settleTypedFork(d, end.reason)
-  if (unanswered.size > 0) {
-    for (const child of runningChildren(d)) {
-      if (!child.background && unanswered.has(child.externalId)) settleChild(d, child, child.kept ?? (end.reason === 'aborted' ? 'aborted' : 'error'))
-    }
+  for (const child of childrenOf(d, unanswered)) {
+    if (!child.background) settleChild(d, child, child.kept ?? (end.reason === 'aborted' ? 'aborted' : 'error'))
   }
   const { turn } = d.state.log
   d.state.log = endTurn(d.state.log, out, end.reason, end.error)
   d.state.turn = undefined
   d.state.interrupt = undefined
+  d.state.woken = false
   d.state.skills = emptyMap()
   d.events.push({ type: 'turn/ended', turn, ...end })
   d.fed = 'chat'
@@ -191,9 +195,8 @@ export function abandon (d: Draft): void {
 }
 
 /** The process or the input has ended (B10, D7): fork, children, then the turn. */
-export function endAll (d: Draft, why: string): void {
+export function endAll (d: Draft, error: Outcome): void {
   const reason: ChildReason = d.state.stopping || d.state.turn?.interrupted ? 'aborted' : 'error'
-  const error = outcome('INTERRUPTED', why)
   const [first, ...others] = d.state.pending
   d.state.pending = []
   if (first && isFresh(d)) start(d, first)

@@ -1,13 +1,13 @@
 import type { Block, NewEvent, Outcome, Usage } from '../../core/events.ts'
 import type { DeltaKind } from '../../core/deltas.ts'
-import type { Json } from '../../core/json.ts'
 
 /** One parsed line of the CLI's output. Nothing of it is trusted: every field is read by frames.ts. */
 export type Frame = Readonly<Record<string, unknown>>
 
 /** What the normalizer is told, in the order in which it happened. */
 export type Input =
-  | { type: 'frame', frame: Frame }
+  /** `line`: what it was read of. */
+  | { type: 'frame', frame: Frame, line?: string }
   /** A line that is no JSON object: blank, torn, too long. */
   | { type: 'unreadable', line: string }
   /** A user line, written or about to be. Without `uuid`: the task of a CLI that the host started itself. */
@@ -21,8 +21,8 @@ export type Input =
   /** `ms` have passed since the last tick. Only a driver has a clock. */
   | { type: 'tick', ms: number }
   | { type: 'exit', code?: number | null, signal?: string | null }
-  /** The end of an ingested input. */
-  | { type: 'end' }
+  /** The end of an ingested input. `error`: what ended it, where it was not its host. */
+  | { type: 'end', error?: Outcome }
 
 /** A child within its chat: counts from 1 in the order of their starts. */
 export type ChildRef = number
@@ -42,10 +42,17 @@ export interface TurnEnded {
   costUsd?: number
 }
 
+/** What a request of the CLI is called: its answer bears the same. */
+export type RequestId = string | number
+
 /** What came of an input, in order. */
 export type Emitted =
   /** Every line, once, before whatever it caused. `fed`: whose it was; `null` where it went nowhere else. */
   | { type: 'journal', line: number, frame: Frame | string, fed: Scope | null }
+  /** A fault of ours: the line went to the journal alone. */
+  | { type: 'fault', line: number, error: unknown }
+  /** The CLI's own id of the session, where a frame tells it before `init` does. */
+  | { type: 'session/named', sessionId: string }
   | { type: 'session/opened', sessionId: string | null, model: string | null, tools: string[], cwd: string | null }
   /** To be appended to the log of the chat, or of a child. */
   | { type: 'log', scope: Scope, event: NewEvent }
@@ -58,9 +65,10 @@ export type Emitted =
   | { type: 'steer/confirmed', uuid: string | null }
   /** A user line that the CLI will not run any more. */
   | { type: 'line/dropped', uuid: string | null }
-  | { type: 'approval/asked', requestId: string, tool: string, input: Json, toolCallId: string | null, agentId: string | null }
+  /** `input`: a JSON text, as it came. */
+  | { type: 'approval/asked', requestId: RequestId, tool: string, input: string, toolCallId: string | null, agentId: string | null }
   /** Any other request of the CLI: it waits for an answer too. */
-  | { type: 'control/asked', requestId: string, subtype: string }
+  | { type: 'control/asked', requestId: RequestId, subtype: string }
   | { type: 'control/answered', requestId: string, ok: boolean, error?: string }
   /** 3 s without an answer to our interrupt: what is left are signals (D5). */
   | { type: 'interrupt/unanswered' }

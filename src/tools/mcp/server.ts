@@ -150,7 +150,7 @@ export class McpServer {
     try {
       const listed = await connection.listTools()
       this.#tools = toolsOf(name, listed, {
-        compile,
+        compile, redact: this.#redact,
         call: (...args) => this.#call(...args),
         onUnchecked: (tool, reason) => log.warn({ mcp: name, tool, reason }, 'the input schema of an MCP tool cannot be checked here')
       })

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
+import type { SessionEvent } from '../../../src/core/events.ts'
 import { SessionLog } from '../../../src/core/log.ts'
 import type { Observation } from '../../../src/core/store.ts'
 import { ChatWriter } from '../../../src/providers/claude-code/chat-writer.ts'
 
-const settle = (): Promise<void> => new Promise((resolve) => { setTimeout(resolve, 5) })
+const settle = (): Promise<void> => new Promise((resolve) => { setImmediate(() => setImmediate(resolve)) })
 
 /** A chat of two logs, each line of which makes one event. */
 function chat () {
@@ -56,4 +57,26 @@ test('what a write that failed took with it is told, and no later line is taken 
   writer.journal(['0'])
   await expect(writer.written()).rejects.toThrow('disk full')
   expect(lost).toMatchObject([{ message: 'disk full' }])
+})
+
+test('S1 a run may hand over more events than a call takes arguments, and in as many turns with another', async () => {
+  const observed: Observation[] = []
+  const writer = new ChatWriter({ observe: async (observation) => { observed.push(observation); return new Map() } }, { tenant: 't', id: 'a', lines: 0 })
+  const events = Array.from({ length: 200_000 }, (_, seq) => ({ type: 'step/end', seq, time: 0, data: { turn: 1, step: seq } }) as SessionEvent)
+  for (let i = 0; i < events.length; i++) for (const id of ['a', 'b']) writer.note(id)
+  for (const id of ['a', 'b']) for (const half of [events.slice(0, 1), events.slice(1)]) void writer.hand({ id, events: half })
+  const began = performance.now()
+  await writer.written()
+  expect(performance.now() - began).toBeLessThan(5000)
+  expect(observed[0]?.writes.length).toBe(400_000)
+  expect(observed[0]?.writes.slice(-2).map((write) => [write.id, write.events[0]?.seq])).toEqual([['a', 199_999], ['b', 199_999]])
+})
+
+test('S1 a throw where a write is made rejects that write, as one of the store does', async () => {
+  const lost: unknown[] = []
+  const writer = new ChatWriter({ observe: () => { throw new RangeError('too large') } }, { tenant: 't', id: 'a', lines: 0 })
+  writer.onLost = (error) => lost.push(error)
+  await expect(writer.hand({ id: 'a', events: undefined as never })).rejects.toThrow(TypeError)
+  await expect(writer.hand({ id: 'a', events: [] })).rejects.toThrow('too large')
+  expect(lost).toHaveLength(2)
 })

@@ -168,3 +168,11 @@ test('what is remembered of settled children is bounded, and the rest goes on', 
   chat.feed(taskStart('t-4199', { tool_use_id: 'm-1' }), taskStart('t-0', { tool_use_id: 'm-2' }))
   expect(chat.of('child/started').at(-1)).toMatchObject({ continues: 4200 })
 })
+
+test('B4 after many resumes the original tag still feeds the newest, and an id that was used is no new child', () => {
+  const chat = play('ingest', ...begun, agentCall('a-1'), taskStart('t-1', { tool_use_id: 'a-1' }), notified('t-1', 'completed'))
+  for (let i = 0; i < 40; i++) chat.feed(taskStart('t-1', { tool_use_id: `m-${i}` }), notified('t-1', 'completed'))
+  chat.feed(taskStart('t-1', { tool_use_id: 'last' }), assistant(words('mine'), { tag: 'a-1' }), assistant(words('lost'), { tag: 'm-0' }), agentCall('m-0'), notified('t-1', 'completed'))
+  expect(chat.of('child/started')).toHaveLength(42)
+  expect(chat.log(42)).toEqual(['turn message', 'says mine', 'end completed'])
+})

@@ -66,7 +66,7 @@ test('a text goes as it was typed, so that a command stays one; more blocks go a
 test('requests and answers have the shapes that the CLI reads (A7, D5, D6)', () => {
   expect(interruptRequest('r')).toEqual({ type: 'control_request', request_id: 'r', request: { subtype: 'interrupt' } })
   expect(stopTaskRequest('r', 't')).toEqual({ type: 'control_request', request_id: 'r', request: { subtype: 'stop_task', task_id: 't' } })
-  expect(approve('r', { command: 'ls' })).toEqual({ type: 'control_response', response: { subtype: 'success', request_id: 'r', response: { behavior: 'allow', updatedInput: { command: 'ls' } } } })
+  expect(approve('"r"', '{"n":-0}')).toBe('{"type":"control_response","response":{"subtype":"success","request_id":"\\"r\\"","response":{"behavior":"allow","updatedInput":{"n":-0}}}}')
   expect(deny('r', 'no')).toEqual({ type: 'control_response', response: { subtype: 'success', request_id: 'r', response: { behavior: 'deny', message: 'no' } } })
   expect(decline('r', 'hook_callback')).toEqual({ type: 'control_response', response: { subtype: 'error', request_id: 'r', error: 'this host does not answer "hook_callback" requests' } })
 })

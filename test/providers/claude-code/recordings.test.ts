@@ -79,6 +79,7 @@ const script = fc.tuple(fc.array(fc.constantFrom(...RECORDINGS), { minLength: 1,
 function check (state: State, made: readonly Emitted[], seen: { running: Set<number>, settled: Set<number>, lines: number, logs: Map<Scope, SessionEvent[]> }): void {
   for (const event of made) {
     switch (event.type) {
+      case 'fault': throw event.error
       case 'journal': expect(event.line).toBe(seen.lines++); break
       case 'child/started':
         expect(event.child).toBe(seen.running.size + seen.settled.size + 1)

@@ -177,3 +177,8 @@ test('an agent called inside a fork is no child, and its frames go nowhere', () 
   expect(made.map((event) => event.type === 'journal' && event.fed)).toEqual([null, null])
   expect(running(chat)).toBe(1)
 })
+
+test('C2 an externalId is unique in its chat: task b-c of /a and task c of /a-b, and a call of that id', () => {
+  const chat = play('ingest', ...begun, fork('b-c', { description: '/a' }), fork('c', { description: '/a-b' }), agentCall('forked-command-a-b-c'), agentCall('x'), result())
+  expect(chat.of('child/started').map((event) => event.externalId)).toEqual(['forked-command-a-b-c', 'forked-command-a-b-c~2', 'x'])
+})

@@ -1,10 +1,14 @@
 import { expect, test } from 'vitest'
 import { foldMessages } from '../../../src/core/fold.ts'
+import { plainJsonFault } from '../../../src/core/json.ts'
 import { repair } from '../../../src/core/repair.ts'
 import type { SessionEvent } from '../../../src/core/events.ts'
 import { createLineReader, readLine } from '../../../src/providers/claude-code/lines.ts'
+import { answerTo } from '../../../src/providers/claude-code/permission.ts'
+import { replay as replayLines, startReplay } from '../../../src/providers/claude-code/replay.ts'
 import { standing } from '../../../src/providers/claude-code/state.ts'
-import { agentCall, answered, assistant, init, lifecycle, play, replay, result, sent, stream, streamed, taskStart, toolResult, toolUse, userText, words } from './play.ts'
+import type { Frame } from '../../../src/providers/claude-code/vocabulary.ts'
+import { agentCall, answered, assistant, init, lifecycle, notified, play, replay, result, sent, stream, streamed, taskStart, toolResult, toolUse, userText, words } from './play.ts'
 
 const begun = [lifecycle('u-1', 'queued'), lifecycle('u-1', 'started'), replay('u-1', 'hello')]
 
@@ -31,11 +35,33 @@ test('A1 a tool input that no log takes is made plain, or left to the journal wh
   const deep = JSON.parse(`${'['.repeat(5000)}${']'.repeat(5000)}`) as unknown
   const chat = play('ingest', ...begun, assistant([toolUse('a', 'Read', JSON.parse('{"n":-0,"big":1e400}')), toolUse('b', 'Read', deep)]), result())
   expect(chat.data('tool/call').map((call) => call.input)).toEqual([{ n: 0, big: 'Infinity' }, {}])
+  // As a field of an event a value stands one level deeper.
+  for (const depth of [126, 127, 128, 129, 200]) {
+    const odd = play('ingest', ...begun, assistant(toolUse('a', 'Read', [JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`), -0])), result())
+    for (const event of odd.events) if (event.type === 'log') expect(plainJsonFault(event.event.data)).toBeUndefined()
+    expect(odd.log()).toContain('call a')
+  }
+  const mixed = play('ingest', ...begun, assistant(toolUse('a', 'Read', [-0, JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)])))
+  expect(mixed.of('fault')).toEqual([])
 })
 
 test('A3 the first init opens the session; later ones, one a turn, do not', () => {
   const chat = play('ingest', init(), ...begun, init({ session_id: 's-2' }), result(), init({ tools: 7 }))
   expect(chat.of('session/opened')).toEqual([{ type: 'session/opened', sessionId: 's-1', model: 'm-1', tools: ['Read', 'Task'], cwd: '/w' }])
+})
+
+test('A3 the first untagged frame that tells the session names it, before init does; what init itself says counts', () => {
+  const early = { ...lifecycle('u-1', 'queued'), session_id: 's-1' }
+  const chat = play('ingest', { ...assistant(words('x'), { tag: 'a' }), session_id: 's-0' }, { ...early, session_id: 7 }, early, { ...early, session_id: 's-3' }, init({ session_id: undefined }))
+  expect(chat.of('session/named')).toEqual([{ type: 'session/named', sessionId: 's-1' }])
+  expect(chat.of('session/opened')).toMatchObject([{ sessionId: 's-1' }])
+  expect(play('ingest', early, init({ session_id: 's-2' })).of('session/opened')).toMatchObject([{ sessionId: 's-2' }])
+})
+
+test('A4 without deltas a result between the frames of one message does not count its usage twice', () => {
+  const usage = (output: number): Frame => ({ message: { id: 'm', content: [toolUse(`c-${output}`, 'Read')], usage: { input_tokens: 7, output_tokens: output } } })
+  const chat = play('ingest', ...begun, assistant([], usage(3)), toolResult('c-3', 'r'), assistant([], usage(5)), toolResult('c-5', 'r'), result())
+  expect(chat.data('assistant/message').map((said) => [said.usage.inputTokens, said.usage.outputTokens])).toEqual([[7, 3], [0, 2]])
 })
 
 test('A4 deltas stream the chat\'s text and thinking; the assistant frames then bring only calls, usage and the end', () => {
@@ -132,6 +158,25 @@ test('A6 a wake turn is not the answer to the user\'s message', () => {
   expect(chat.of('turn/ended').map((end) => [end.text, end.answers])).toEqual([['answer', true], ['woken', false]])
 })
 
+test('A6 a CLI that tells no lifecycles: content after a turn is a user\'s next one, unless a task notified; the result says whose it was', () => {
+  const turn = (said: string, more: Frame = {}): Frame[] => [assistant(words(said)), result({ result: said, ...more })]
+  const woken = { origin: { kind: 'task-notification' } }
+  for (const [frames, origins, answers, output] of [
+    [[...turn('one'), ...turn('two')], ['task', 'message'], [true, true], 'two'],
+    [[...turn('one'), ...turn('two', woken)], ['task', 'message'], [true, false], 'one'],
+    [[...turn('one'), notified('sh', 'completed'), ...turn('two', woken)], ['task', 'service'], [true, false], 'one'],
+    [[...turn('one'), notified('sh', 'completed'), ...turn('two')], ['task', 'service'], [true, true], 'two'],
+    [[...turn('one'), notified('sh', 'completed'), ...turn('two', woken), ...turn('three')], ['task', 'service', 'message'], [true, false, true], 'three']
+  ] as const) {
+    const chat = play('ingest', init(), ...frames)
+    expect(chat.data('turn/start').map(({ origin }) => origin)).toEqual(origins)
+    expect(chat.of('turn/ended').map((end) => end.answers)).toEqual(answers)
+    const again = startReplay([])
+    replayLines(again, [init(), ...frames].map((it) => JSON.stringify(it)))
+    expect(again.chat.result({ cancelled: false })).toMatchObject({ output: [{ text: output }], stopReason: 'completed' })
+  }
+})
+
 test('A6 one result ends one turn: doubled, or with no turn to end, it is the journal\'s alone', () => {
   const once = result()
   const chat = play('ingest', ...begun, once, once, result())
@@ -141,13 +186,19 @@ test('A6 one result ends one turn: doubled, or with no turn to end, it is the jo
   expect(play('ingest', init(), result({ is_error: true })).of('turn/ended')).toMatchObject([{ turn: 1, reason: 'error' }])
 })
 
+test('A7 a request whose id is a number is answered with that number', () => {
+  const chat = play('drive', { type: 'control_request', request_id: 0, request: { subtype: 'can_use_tool', tool_name: 'Bash' } }, { type: 'control_request', request_id: 7, request: {} })
+  const answers = [...chat.of('approval/asked'), ...chat.of('control/asked')].map((asked) => answerTo({ mode: 'deny' } as never, undefined, asked))
+  expect(answers.map((answer) => (typeof answer === 'string' ? JSON.parse(answer) as typeof answer : answer))).toMatchObject([{ response: { request_id: 0 } }, { response: { request_id: 7 } }])
+})
+
 test('A7 every request of the CLI is told, so that it gets its answer', () => {
   const ask = { subtype: 'can_use_tool', tool_name: 'Bash', input: { command: 'ls' }, tool_use_id: 'a', agent_id: 'g' }
   const chat = play('ingest', { type: 'control_request', request_id: 'r-1', request: ask },
     { type: 'control_request', request_id: 'r-2', request: { subtype: 'can_use_tool', input: 7 } }, { type: 'control_request', request_id: 'r-3', request: 'what' })
   expect(chat.events.filter((event) => event.type !== 'journal')).toEqual([
-    { type: 'approval/asked', requestId: 'r-1', tool: 'Bash', input: { command: 'ls' }, toolCallId: 'a', agentId: 'g' },
-    { type: 'approval/asked', requestId: 'r-2', tool: '', input: 7, toolCallId: null, agentId: null },
+    { type: 'approval/asked', requestId: 'r-1', tool: 'Bash', input: '{"command":"ls"}', toolCallId: 'a', agentId: 'g' },
+    { type: 'approval/asked', requestId: 'r-2', tool: '', input: '7', toolCallId: null, agentId: null },
     { type: 'control/asked', requestId: 'r-3', subtype: '' }
   ])
 })

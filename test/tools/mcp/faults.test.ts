@@ -150,6 +150,21 @@ test.concurrent('a process gets the environment that is configured and nothing e
   expect(crash.log.join('\n')).not.toContain('secret-value')
 })
 
+test.concurrent('what a server tells of its tools is told on without the secrets that it was given: names, descriptions, schemas, faults of arguments', async ({ onTestFinished }) => {
+  const secret = 'listed-Secret-42'
+  const room = mcpRoom(onTestFinished, [faulty('leaky', { env: { TOKEN: secret }, secrets: [secret] })])
+  const tools = await room.list()
+  expect(tools.find(({ definition: { name } }) => name.includes('leak'))?.definition).toEqual({
+    name: 'faulty__leak__redacted_', description: 'connected with [redacted]',
+    inputSchema: { type: 'object', properties: { '[redacted]': { enum: ['[redacted]'], default: '[redacted]', description: 'not [redacted]' } } }
+  })
+  expect(JSON.stringify(tools.map(({ definition }) => definition))).not.toContain(secret)
+  const tool = await room.tool('faulty__leak__redacted_')
+  expect(tool.validate({ '[redacted]': 'x' }).join()).not.toContain(secret)
+  // The server knows its tool by the name that it gave it.
+  expect(await room.call('faulty__leak__redacted_', {})).toEqual({ content: [{ type: 'text', text: 'called leak [redacted]' }], isError: false })
+})
+
 test.concurrent('schemas that cannot be checked here are left to the server; tools that answer only through tasks are left out', async ({ onTestFinished }) => {
   const { tool, list, log } = mcpRoom(onTestFinished, [faulty()])
   expect((await tool('faulty__odd')).validate({ a: 'anything' })).toEqual([])

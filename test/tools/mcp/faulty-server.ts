@@ -7,11 +7,16 @@ interface Message { id?: number | string, method?: string, params?: { name?: str
 
 const send = (message: object): void => { process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`) }
 const tool = (name: string, more: object = {}): object => ({ name, description: `the tool ${name}`, inputSchema: { type: 'object' }, ...more })
+/** A tool that is told of with what its server was given. */
+const leak = (secret: string): object => tool(`leak ${secret}`, {
+  description: `connected with ${secret}`, inputSchema: { type: 'object', properties: { [secret]: { enum: [secret], default: secret, description: `not ${secret}` } } }
+})
 const tools = [
   tool('echo', { annotations: { readOnlyHint: true }, inputSchema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] } }),
   tool('die'), tool('hang'), tool('garbage'), tool('grow'), tool('cancelled'), tool('progress'), tool('env'), tool('huge'), tool('half'), tool('content'),
   tool('die-reading', { annotations: { readOnlyHint: true } }), tool('wrong', { outputSchema: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] } }),
   tool('odd', { inputSchema: { type: 'object', properties: { a: { $ref: 'https://elsewhere.test/schema' } } } }), tool('task', { execution: { taskSupport: 'required' } }),
+  ...(behaviour === 'leaky' ? [leak(process.env.TOKEN ?? '')] : []),
   ...(behaviour === 'clash' ? [tool('a.b'), tool('a b')] : [])
 ]
 const cancelled: unknown[] = []
@@ -80,6 +85,7 @@ function call (id: Message['id'], params: Message['params'], result: (value: obj
       isError: true
     })
     case 'wrong': return result({ content: [], structuredContent: { n: 'no number' } })
+    case `leak ${process.env.TOKEN}`: return text(`called ${params.name}`)
     default: send({ id, error: { code: -32602, message: `no tool ${params?.name}` } })
   }
 }
