@@ -11,7 +11,7 @@ test.each([
 })
 
 test('it is the text of the value that JSON.parse finds there, in any object and print', () => {
-  // None ends in a backslash: after one that does, JSON.parse of Node 24 takes a later `"\\""` for it.
+  // None ends in a backslash: after one that does, JSON.parse of Node 24 takes a later `"\""` for it.
   const names = fc.constantFrom('a', 'input', '"', '\\d', '{', '', '__proto__', ':')
   const value = fc.jsonValue({ maxDepth: 3 })
   fc.assert(fc.property(fc.array(fc.tuple(names, value), { maxLength: 6 }), names, fc.constantFrom(undefined, 1, '\t'), (members, name, indent) => {
