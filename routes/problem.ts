@@ -82,10 +82,15 @@ export function sendProblem (error: unknown, request: FastifyRequest, reply: Fas
   // Who streams a body reads the answer only after what it is just sending: the connection stays until that has flown away.
   const isLarge = body['code'] === 'PAYLOAD_TOO_LARGE' && !request.routeOptions.config.streams
   if (status === 408 || isLarge) void reply.header('connection', 'close')
+  // Closed under what still comes, an answer is lost to a reset, also where the client asked for the close; http.ts ends what lingers.
+  else if (hasUnreadBody(request)) reply.raw.shouldKeepAlive = true
   // Bytes: to a text Fastify would add a charset, which the media type does not have.
   const bytes = Buffer.from(JSON.stringify(body))
   return reply.code(status).headers({ ...headers, 'content-type': 'application/problem+json' }).send(bytes)
 }
+
+const hasUnreadBody = ({ raw: { complete, headers } }: FastifyRequest): boolean =>
+  !complete && (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0)
 
 /** Of a request that is malformed in a way of its own. */
 const statusIn = ({ code, context: { status } }: AnyRefusal): number | undefined =>

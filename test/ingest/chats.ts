@@ -60,8 +60,12 @@ export function openPiece (host: Pick<Host, 'url'>, id: string, piece: Piece = {
   const sent = request(host.url + pathOf(id, piece), { method: 'POST', agent: false, headers: { ...NDJSON, ...piece.headers } })
   sent.flushHeaders()
   const answer = new Promise<Answer>((resolve, reject) => {
+    sent.on('response', (response) => {
+      // Once the answer is there, what could not be written any more is no matter.
+      sent.off('error', reject).on('error', () => {})
+      answerOf(response).then(resolve, reject)
+    })
     sent.on('error', reject)
-    sent.on('response', (response) => { answerOf(response).then(resolve, reject) })
   })
   answer.catch(() => {})
   return {
