@@ -70,7 +70,7 @@ async function readAll (payload: Readable, headers: FastifyRequest['headers'], l
   if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(payload, limit)
   if (encoding === 'identity') return collect(payload, payload, limit)
   let encoded = 0
-  const inflated = inflate(payload)
+  const inflated = inflate(payload, { endless: false })
   payload.on('data', (chunk: Buffer) => {
     encoded += chunk.length
     if (encoded > limit) inflated.destroy(refuse('PAYLOAD_TOO_LARGE', { limit }))

@@ -94,7 +94,7 @@ function decoded ({ raw, headers }: FastifyRequest): Readable {
     throw refuse('UNSUPPORTED_MEDIA_TYPE', { detail: `the content encoding "${encoding}" is not taken: send gzip or none` })
   }
   // A stream of its own: to end it leaves the request's, which the answer needs.
-  const body = encoding === 'gzip' ? inflate(raw) : raw.pipe(new PassThrough())
+  const body = encoding === 'gzip' ? inflate(raw, { endless: true }) : raw.pipe(new PassThrough())
   raw.once('close', () => { if (!raw.readableEnded) body.destroy(new Error('the body ended early')) })
   return body
 }

@@ -82,11 +82,20 @@ export function sendProblem (error: unknown, request: FastifyRequest, reply: Fas
   // Who streams a body reads the answer only after what it is just sending: the connection stays until that has flown away.
   const isLarge = body['code'] === 'PAYLOAD_TOO_LARGE' && !request.routeOptions.config.streams
   if (status === 408 || isLarge) void reply.header('connection', 'close')
-  // Closed under what still comes, an answer is lost to a reset, also where the client asked for the close; http.ts ends what lingers.
-  else if (hasUnreadBody(request)) reply.raw.shouldKeepAlive = true
+  else if (hasUnreadBody(request)) closeAfterBody(request, reply)
   // Bytes: to a text Fastify would add a charset, which the media type does not have.
   const bytes = Buffer.from(JSON.stringify(body))
   return reply.code(status).headers({ ...headers, 'content-type': 'application/problem+json' }).send(bytes)
+}
+
+/** Closed under what still comes, an answer is lost to a reset: a client that asked for the close gets it once all has come (http.ts: or too long has not). */
+function closeAfterBody ({ raw }: FastifyRequest, reply: FastifyReply): void {
+  if (reply.raw.shouldKeepAlive) return
+  reply.raw.shouldKeepAlive = true
+  let open = 2
+  const onDone = (): void => { if (--open === 0) raw.socket.destroySoon() }
+  raw.once('close', onDone)
+  reply.raw.once('finish', onDone)
 }
 
 const hasUnreadBody = ({ raw: { complete, headers } }: FastifyRequest): boolean =>

@@ -134,3 +134,13 @@ test('a thousand connections that say nothing keep nobody from being answered', 
   expect((await service.call('GET', '/healthz')).status).toBe(200)
   expect((await service.start({ task: 'a' })).id).toBeDefined()
 })
+
+test('a client that asks for the close and is refused before its body came reads the answer, and then its connection ends', async () => {
+  const service = await startService(onTestFinished)
+  const socket = open(service)
+  const answer = answerOf(socket)
+  socket.write(request('/v1/runs', 'Content-Type: text/plain\r\nContent-Length: 200000\r\n', 'POST'))
+  await once(socket, 'data')
+  socket.write('x'.repeat(200_000))
+  expect(await answer).toMatch(/^HTTP\/1.1 415 [^]*UNSUPPORTED_MEDIA_TYPE/)
+})

@@ -1,12 +1,14 @@
 /**
  * What the state of a chat holds at most, so that no stream makes a frame dear or lets the memory grow with the lines. What is beyond a
- * bound is the journal's alone, or as it says here. Maps (persistent-map.ts) have O(log n): only running children have no bound.
+ * bound is the journal's alone, or as it says here. Maps (persistent-map.ts) have O(log n).
  */
 
 /** Blocks of one frame that are read: later ones make no part, call, result or child. A message of more parts is cut into several. */
 export const MOST_PARTS = 1000
 /** Characters of one message, with its calls' arguments and the results that came early: a longer one is cut into several. */
 export const MOST_TEXT = 16 * 1024 * 1024
+/** Children that run at once: a call while there are so many makes none, nor does a resume. */
+export const MOST_RUNNING = 1024
 /** User messages that wait for a step's results, and, in all, characters of them: later ones are in no log. */
 export const MOST_WAITING = 256
 export const MOST_WAITING_TEXT = MOST_TEXT

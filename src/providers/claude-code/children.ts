@@ -1,7 +1,7 @@
 import { outcome } from '../../core/errors.ts'
 import { text, type Block, type Outcome } from '../../core/events.ts'
 import { isObject } from '../../core/json.ts'
-import { MOST_ID, MOST_NAMED, MOST_REMEMBERED, MOST_STEERS, MOST_TAGS } from './bounds.ts'
+import { MOST_ID, MOST_NAMED, MOST_REMEMBERED, MOST_RUNNING, MOST_STEERS, MOST_TAGS } from './bounds.ts'
 import { idIn, markOf, nameIn, objectIn, reasonOf, shown, stringIn, userIn, wordsIn, wordsOf, type Call, type CallResult } from './frames.ts'
 import { find, put, remember, valuesOf, without } from './persistent-map.ts'
 import { childOf, outOf, type Child, type Draft, type Settled } from './state.ts'
@@ -84,6 +84,8 @@ function withTag (d: Draft, tags: readonly string[], tag: string): readonly stri
 
 const isTaken = (d: Draft, tool: string): boolean => find(d.state.tags, tool) !== undefined || isNamed(d, tool)
 
+const isFull = (d: Draft): boolean => d.state.running.size >= MOST_RUNNING
+
 /** B1: an untagged `Agent` or `Task` call. A `Skill` call waits for its task's start (B2). */
 export function takeCall (d: Draft, { toolCallId, name, input }: Call): void {
   const given: Frame = isObject(input) ? input : {}
@@ -92,7 +94,7 @@ export function takeCall (d: Draft, { toolCallId, name, input }: Call): void {
     if (d.state.skills.size < MOST_REMEMBERED) d.state.skills = put(d.state.skills, toolCallId, skill.slice(0, MOST_ID).toWellFormed())
     return
   }
-  if ((name !== 'Agent' && name !== 'Task') || isTaken(d, toolCallId)) return
+  if ((name !== 'Agent' && name !== 'Task') || isTaken(d, toolCallId) || isFull(d)) return
   startChild(d, {
     externalId: toolCallId,
     label: `Agent: ${nameIn(given, 'description') ?? nameIn(given, 'subagent_type') ?? 'subagent'}`,
@@ -118,7 +120,7 @@ export function takeTaskStart (d: Draft, frame: Frame, task: string | undefined,
     return
   }
   const skill = find(d.state.skills, tool)
-  if (skill === undefined || isTaken(d, tool)) return
+  if (skill === undefined || isTaken(d, tool) || isFull(d)) return
   const name = skill || (nameIn(frame, 'description') ?? '').replace(/^\//, '').split(/\s/, 1)[0] || 'skill'
   startChild(d, { externalId: tool, label: `Agent: /${name}`, prompt: wordsIn(frame, 'prompt'), tags: [tool], task, background: background === true })
 }
@@ -138,7 +140,7 @@ function resume (d: Draft, ref: ChildRef, frame: Frame, tool: string): void {
     return
   }
   const settled = find(d.state.settled.map, String(ref))
-  if (!settled || isOld) return
+  if (!settled || isOld || isFull(d)) return
   // A resume answers its call at once; only a task that says so runs in the foreground.
   const { label, task } = settled
   startChild(d, { externalId: tool, label, prompt, tags: withTag(d, settled.tags, tool), task, background: frame['is_backgrounded'] !== false, continues: settled })

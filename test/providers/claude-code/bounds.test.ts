@@ -170,3 +170,14 @@ test('S6 ids that are too long count as none, names are cut, and a tag that is t
   expect(chat.state.tasks.size).toBe(0)
   expect(chat.data('tool/call').map(({ toolCallId }) => toolCallId)).toEqual(['a'])
 })
+
+test('at most 1,024 children run at once: a call beyond them is in the log of the chat, and makes none until one has settled', () => {
+  const chat = play('ingest', ...begun)
+  for (let i = 0; i < 1030; i++) chat.feed(call(`c-${i}`, 'Agent'))
+  expect(chat.of('child/started')).toHaveLength(1024)
+  expect(chat.data('assistant/message')).toHaveLength(1029)
+  chat.feed(toolResult('c-0', 'done'), call('c-next', 'Agent'), call('c-late', 'Agent'))
+  expect(chat.of('child/started').slice(1024)).toMatchObject([{ externalId: 'c-next' }])
+  chat.feed({ type: 'end' })
+  expect(chat.of('child/settled')).toHaveLength(1025)
+})
