@@ -21,6 +21,18 @@ export class SuspendReason extends Error {
   constructor () { super('the service is shutting down') }
 }
 
+/** Passes on why a signal aborts: a cancellation and a suspension as they are, anything else as a cancellation `by`. Answers the way to stop. */
+export function followSignal (signal: AbortSignal, by: CancelledBy, abort: (reason: CancelReason | SuspendReason) => void): () => void {
+  const onAbort = (): void => {
+    const { reason }: { reason?: unknown } = signal
+    if (reason instanceof CancelReason || reason instanceof SuspendReason) abort(reason)
+    else abort(new CancelReason(by, reason instanceof Error ? reason.message : null))
+  }
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort)
+  return () => signal.removeEventListener('abort', onAbort)
+}
+
 /** A row of the store as it will be once what is appended is committed; changes ride on the next commit of the log. */
 export interface RunProjection {
   readonly record: Readonly<RunRecord>

@@ -2,7 +2,7 @@ import { messageOf, outcome, refuse } from '../core/errors.ts'
 import { DeltaFeed } from '../core/deltas.ts'
 import type { Block, NewEvent, Outcome, RunResult, SessionEvent, SessionHeader } from '../core/events.ts'
 import { at } from '../core/fault-point.ts'
-import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
+import { CancelReason, followSignal, SuspendReason, type LiveRun } from '../core/live.ts'
 import { SessionLog } from '../core/log.ts'
 import type { SubagentRun } from '../core/provider.ts'
 import type { RunPatch, RunRecord, RunSpec } from '../core/run.ts'
@@ -88,7 +88,7 @@ export class ChildRun implements LiveRun, SubagentRun {
 
   /** The last look at the signal, then the live listener (the handoff of driver.md §4.5), then the task. */
   begin (signal: AbortSignal | undefined, loadedSeed?: readonly SessionEvent[]): void {
-    if (signal) this.#listen(signal)
+    if (signal) this.#detach = followSignal(signal, 'request', (reason) => this.abort(reason))
     this.#arm()
     void this.#drive(loadedSeed)
   }
@@ -132,17 +132,6 @@ export class ChildRun implements LiveRun, SubagentRun {
     this.abort(new CancelReason('dispose', null))
     await this.#stopped.promise
     if (this.#unreleased.length > 0) throw new AggregateError(this.#unreleased, `run ${this.id} could not be released`)
-  }
-
-  #listen (signal: AbortSignal): void {
-    const onAbort = (): void => {
-      const reason: unknown = signal.reason
-      if (reason instanceof CancelReason || reason instanceof SuspendReason) this.abort(reason)
-      else this.abort(new CancelReason('request', reason instanceof Error ? reason.message : null))
-    }
-    if (signal.aborted) return onAbort()
-    signal.addEventListener('abort', onAbort)
-    this.#detach = () => signal.removeEventListener('abort', onAbort)
   }
 
   /** The time limit counts from publication, the time in the queue and before a restart included. */

@@ -38,7 +38,8 @@ export async function continueRun (options: DriverOptions, { previous, spec, id,
   }
 }
 
-function laterRecord (options: DriverOptions, previous: RunRecord, id: string, queued: boolean): Omit<RunRecord, 'segment' | 'firstSeq'> {
+/** The row of a run that goes on with a settled one's session: at its place in the tree, with a life of its own. */
+export function laterRecord (options: Pick<DriverOptions, 'now'>, previous: RunRecord, id: string, queued: boolean): Omit<RunRecord, 'segment' | 'firstSeq'> {
   const createdAt = options.now()
   return {
     ...previous, id, continues: previous.id, rootId: previous.parentRunId === null ? id : previous.rootId,

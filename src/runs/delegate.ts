@@ -2,7 +2,7 @@ import { isRefusal } from '../core/errors.ts'
 import { text, type Block, type RunResult, type StopReason } from '../core/events.ts'
 import { derivedId } from '../core/ids.ts'
 import { at } from '../core/fault-point.ts'
-import { CancelReason, SuspendReason, type LiveRun } from '../core/live.ts'
+import { CancelReason, followSignal, SuspendReason, type LiveRun } from '../core/live.ts'
 import type { RunRecord } from '../core/run.ts'
 import type { ToolContext } from '../core/tool.ts'
 import type { Caller, StartInput } from './api.ts'
@@ -38,7 +38,7 @@ export function createDelegation (context: RunsContext): Delegation {
       // One call makes one child, whichever process makes it.
       const id = derivedId(runId, toolCallId)
       const controller = new AbortController()
-      const unlink = follow(call.signal, background ? () => {} : (reason) => controller.abort(reason))
+      const unlink = followSignal(call.signal, 'parent', background ? () => {} : (reason) => controller.abort(reason))
       const known = await store.getRun(tenant, id)
       if (!known) {
         const { allowedModels: models, maxDepth: most = MAX_DEPTH } = parent.spec
@@ -94,18 +94,6 @@ function liveParent ({ registry }: RunsContext, { tenant, runId }: ToolContext):
   return parent
 }
 
-/** Passes a parent's abort on to its child: its cancellation and its suspension as they are, a limit as a cancellation. */
-function follow (signal: AbortSignal, abort: (reason: CancelReason | SuspendReason) => void): () => void {
-  const onAbort = (): void => {
-    const { reason }: { reason?: unknown } = signal
-    if (reason instanceof SuspendReason || reason instanceof CancelReason) abort(reason)
-    else abort(new CancelReason('parent', reason instanceof Error ? reason.message : null))
-  }
-  if (signal.aborted) onAbort()
-  else signal.addEventListener('abort', onAbort)
-  return () => signal.removeEventListener('abort', onAbort)
-}
-
 /**
  * The child's result, once it is released. A child that a restart has yet to take up is waited for. A foreground child ends with
  * its call; one in the background goes on, and only the waiting ends. Rejects with the suspension where the process ends first.
@@ -118,7 +106,7 @@ async function settled (context: RunsContext, tenant: string, id: string, signal
     if (record.result) return record.result
     const live = registry.live(tenant, id)
     if (signal.reason instanceof SuspendReason || (background && signal.aborted)) throw signal.reason
-    const unlink = live && !background ? follow(signal, (reason) => live.abort(reason)) : () => {}
+    const unlink = live && !background ? followSignal(signal, 'parent', (reason) => live.abort(reason)) : () => {}
     await nextChange(context, record, { live, signal, background })
     unlink()
   }

@@ -1,13 +1,14 @@
 import type { Clock } from '../../core/clock.ts'
 import { childDepth } from '../../core/depth.ts'
 import { outcome, refuse } from '../../core/errors.ts'
-import { noUsage, type Outcome, type RunResult } from '../../core/events.ts'
+import type { Outcome, RunResult } from '../../core/events.ts'
 import { queuedMessages, undeliveredMessages } from '../../core/messages.ts'
 import type { Availability, FollowUp, SubagentRequest, SubagentRun } from '../../core/provider.ts'
 import type { RunRecord, RunSpec } from '../../core/run.ts'
 import { createRedactor, secretParts } from '../../core/secrets.ts'
 import type { Publication } from '../../core/store.ts'
 import { checkNotAborted, CreationTransaction } from '../../driver/creation.ts'
+import { laterRecord } from '../../driver/follow-up.ts'
 import { closeFailedTurn } from '../../driver/resume.ts'
 import { modelName, PROVIDER } from './chat.ts'
 import { ChatWriter } from './chat-writer.ts'
@@ -114,14 +115,8 @@ async function followUp (options: DriveOptions, settings: DriveSettings, { previ
   const next: RunSpec = { ...spec, prompt: [...unsent.flatMap((message) => message.content), ...content], external: { ...spec.external, cwd, resumes, nonce: options.newId() } }
   delete next.delegation
   return await create(options, settings, { id, tenant: previous.tenant, signal, stored: storedOf(session) }, (queued) => {
-    const createdAt = options.now()
-    const run: Publication['run'] = {
-      ...previous, id, continues: previous.id, rootId: previous.parentRunId === null ? id : previous.rootId, status: queued ? 'queued' : 'running',
-      stopReason: null, error: null, createdAt, startedAt: queued ? null : createdAt, settledAt: null, expiresAt: null, cancel: null,
-      usage: noUsage(), pendingToolCalls: [], result: null, external: {}
-    }
     return {
-      run, spec: next, header: session.header, after: session.length, ...(next.limits.treeRuns === undefined ? {} : { treeRuns: next.limits.treeRuns }),
+      run: { ...laterRecord(options, previous, id, queued), external: {} }, spec: next, header: session.header, after: session.length, ...(next.limits.treeRuns === undefined ? {} : { treeRuns: next.limits.treeRuns }),
       ...(idempotency ? { idempotency } : {})
     }
   })

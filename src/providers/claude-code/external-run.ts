@@ -1,7 +1,7 @@
 import { DeltaFeed } from '../../core/deltas.ts'
 import { refuse } from '../../core/errors.ts'
 import type { Block, EventMap, EventType, RunResult, SessionEvent, SessionHeader } from '../../core/events.ts'
-import { CancelReason, SuspendReason, type FrameIntake, type HostCalls, type LiveRun } from '../../core/live.ts'
+import { CancelReason, followSignal, type SuspendReason, type FrameIntake, type HostCalls, type LiveRun } from '../../core/live.ts'
 import { SessionLog, type StoredEvents } from '../../core/log.ts'
 import type { SubagentRun } from '../../core/provider.ts'
 import type { RunRecord, RunSpec } from '../../core/run.ts'
@@ -112,16 +112,7 @@ export class ExternalRun implements LiveRun, SubagentRun {
   get cancelled (): CancelReason | undefined { return this.#cancelled }
 
   /** Stops with the signal that its start came with. */
-  follow (signal: AbortSignal): void {
-    const onAbort = (): void => {
-      const reason: unknown = signal.reason
-      if (reason instanceof CancelReason || reason instanceof SuspendReason) this.abort(reason)
-      else this.abort(new CancelReason('request', reason instanceof Error ? reason.message : null))
-    }
-    if (signal.aborted) return onAbort()
-    signal.addEventListener('abort', onAbort)
-    this.#unfollow = () => signal.removeEventListener('abort', onAbort)
-  }
+  follow (signal: AbortSignal): void { this.#unfollow = followSignal(signal, 'request', (reason) => this.abort(reason)) }
 
   /** Adds an event to the log, in the chat's order. */
   append<T extends EventType> (type: T, data: EventMap[T]): void {

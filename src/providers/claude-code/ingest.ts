@@ -27,8 +27,8 @@ export function startIngest (options: ExternalOptions, { publication, place, tas
   const writer = new ChatWriter(options.store, { tenant: record.tenant, id: record.id, lines: 0 })
   const open = openChat(options, { record: { ...record, ...place }, spec, header, writer, ready: Promise.resolve() })
   const state = createState('ingest')
-  // The line that the host gave its CLI itself, without a uuid of ours.
   open.run.follow(signal)
+  // The line that the host gave its CLI itself, without a uuid of ours.
   open.begin({ state: task.length === 0 ? state : normalize(state, { type: 'sent', content: task })[0] })
   return open.run
 }
